@@ -1,0 +1,34 @@
+package tree
+
+import (
+	"context"
+	"os"
+)
+
+// RemoveOptions say how to remove. The zero value works.
+type RemoveOptions struct {
+	Options
+	// Unlock gives the owner all rights on a directory whose mode keeps its
+	// entries from being removed, and tries again. It is meant for trees that
+	// belong to croft; the kernel allows it only to the directory's owner.
+	Unlock bool
+}
+
+// Remove removes name in parent, with everything below it if it is a directory.
+//
+// A link is removed and not followed. What cannot be removed (immutable, in a
+// directory of someone else, with something mounted on it) is named by a
+// [*RemoveError], and all the rest is removed. If there is nothing by that name,
+// the error wraps [fs.ErrNotExist]. Entries that are added meanwhile are removed
+// too, for a bounded number of passes. Large files are cut in steps, so that a
+// cancellation need not wait for one. Name must be a single component.
+func Remove(ctx context.Context, parent *os.File, name string, opts RemoveOptions) (Stats, error) {
+	return remove(ctx, parent, name, opts)
+}
+
+// RemoveContents removes everything below dir and keeps dir itself. Entries that
+// opts.Skip leaves alone keep the directories above them.
+// Errors are those of [Remove].
+func RemoveContents(ctx context.Context, dir *os.File, opts RemoveOptions) (Stats, error) {
+	return removeContents(ctx, dir, opts)
+}
