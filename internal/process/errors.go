@@ -49,8 +49,8 @@ func transport(c *Command, reason, message string, err error) *fault.Error {
 // stopped is the error of a command that a context ended: its own timeout, or ctx,
 // which is the caller's. If both have ended, it is the caller's wish that counts.
 func stopped(ctx, runCtx context.Context, c *Command, after time.Duration) error {
-	if err := ctx.Err(); err != nil {
-		return canceled(err)
+	if ctx.Err() != nil {
+		return canceled(ctx)
 	}
 	return &fault.Error{
 		Code: fault.ExecTimeout, Op: "exec", Reason: "timeout", Retry: fault.RetryNo,
@@ -60,4 +60,14 @@ func stopped(ctx, runCtx context.Context, c *Command, after time.Duration) error
 		},
 		Err: context.Cause(runCtx),
 	}
+}
+
+// canceled is the error of a command whose caller's context has ended; it wraps
+// ctx.Err(), and the cause where the caller gave one.
+func canceled(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if cause == err {
+		return fmt.Errorf("exec: %w", err)
+	}
+	return fmt.Errorf("exec: %w: %w", err, cause)
 }

@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -38,8 +37,8 @@ func Run(ctx context.Context, sp Spawner, c Command) (*Result, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, canceled(err)
+	if ctx.Err() != nil {
+		return nil, canceled(ctx)
 	}
 	runCtx := ctx
 	if c.Timeout > 0 {
@@ -207,5 +206,3 @@ func (st *streams) close() {
 		}
 	}
 }
-
-func canceled(err error) error { return fmt.Errorf("exec: %w", err) }
