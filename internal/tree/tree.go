@@ -147,7 +147,8 @@ const MaxNamed = 1000
 // except the directories that hold these entries. It unwraps to the errors of
 // the named entries, so that errors.Is(err, fs.ErrPermission) works.
 type RemoveError struct {
-	// Failed holds at most [MaxNamed] entries; Path is relative to the top.
+	// Failed holds at most [MaxNamed] entries; Path is relative to the directory
+	// that the caller gave: the parent for Remove, the directory for RemoveContents.
 	Failed []*fs.PathError
 	// Count is the number of all entries that failed.
 	Count int64
