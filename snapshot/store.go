@@ -58,9 +58,9 @@ func Open(spec Spec) (Store, error) {
 // noneStore is the kind None.
 type noneStore struct{ id string }
 
-func (noneStore) Restorable(context.Context) (bool, error)              { return false, nil }
+func (noneStore) Restorable(context.Context) (bool, error)             { return false, nil }
 func (noneStore) Persist(context.Context, func(io.Writer) error) error { return nil }
-func (noneStore) Remove(context.Context) error                          { return nil }
+func (noneStore) Remove(context.Context) error                         { return nil }
 
 func (s noneStore) Restore(context.Context) (io.ReadCloser, error) {
 	return nil, &fault.Error{Code: fault.SnapshotNotRestorable, Op: "restore", Retry: fault.RetryNo,

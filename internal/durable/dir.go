@@ -123,6 +123,36 @@ func (d *Dir) Rename(name string, to *Dir, newName string) error {
 	return d.Sync()
 }
 
+// RenameNew gives the directory name of d the name newName, and syncs d. The error
+// is fs.ErrExist where newName is in use, also by an empty directory.
+func (d *Dir) RenameNew(name, newName string) error {
+	if err := renameNew(d.fd(), name, newName); err != nil {
+		return &os.LinkError{Op: "rename", Old: name, New: newName, Err: err}
+	}
+	return d.Sync()
+}
+
+// Exchange swaps what the two names of d stand for, in one step, and syncs d. The
+// error is fs.ErrNotExist if one of them is missing.
+func (d *Dir) Exchange(name, other string) error {
+	if err := exchange(d.fd(), name, other); err != nil {
+		return &os.LinkError{Op: "exchange", Old: name, New: other, Err: err}
+	}
+	return d.Sync()
+}
+
+// LockFile opens the file name for reading and writing, made with mode 0600 where
+// it is missing, to be given to [TryLock]. The caller closes it.
+func (d *Dir) LockFile(name string) (*os.File, error) {
+	fd, err := retry(func() (int, error) {
+		return unix.Openat(d.fd(), name, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	})
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
 // Remove unlinks the file name. It is gone from disk only after the next [Dir.Sync].
 func (d *Dir) Remove(name string) error { return d.unlink(name, 0) }
 

@@ -168,3 +168,25 @@ func RandomName() string {
 	rand.Read(b[:]) // never fails since Go 1.24
 	return hex.EncodeToString(b[:])
 }
+
+// WriteNew makes the file name, which must not exist, with the content data and
+// mode 0600, and syncs it and the directory. It is for a directory that nobody
+// looks at yet: others would see the file while it is being written, and a crash
+// leaves a part of it.
+func (d *Dir) WriteNew(name string, data []byte) error {
+	fd, err := retry(func() (int, error) {
+		return unix.Openat(d.fd(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	})
+	if err != nil {
+		return &fs.PathError{Op: "create", Path: name, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), name)
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return d.Sync()
+}

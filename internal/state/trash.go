@@ -1,0 +1,165 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/croftdev/croft/internal/durable"
+	"github.com/croftdev/croft/internal/fault"
+	"github.com/croftdev/croft/internal/tree"
+	"github.com/croftdev/croft/snapshot"
+)
+
+// Trash takes the session away: in one rename it is gone for every observer. The
+// bytes go with the next [Dir.Sweep], and are found by it after a crash at any
+// moment. The lock is still to be released.
+func (l *Lock) Trash() error {
+	name := l.id.String() + "-" + durable.RandomName()
+	if err := l.d.sessions.Rename(l.id.String(), l.d.trash, name); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return notFound(l.id)
+		}
+		return writeFailed("delete", l.id, err)
+	}
+	return nil
+}
+
+// Swept says what a sweep did.
+type Swept struct {
+	// Entries counts what is gone from the trash, with Files and Dirs in it.
+	Entries     int
+	Files, Dirs int64
+	// Busy counts entries that another sweep works on.
+	Busy int
+	// Snapshots counts saved workspaces that were removed for their age.
+	Snapshots int
+}
+
+// Sweep removes what is to go: the trash, sessions whose creation was cut short,
+// temporary files of writers that were killed, and tar snapshots in croft's own
+// directory that no session names and that are older than [snapshot.MaxAge].
+//
+// Any number of sweeps may run at once, also in several processes: each entry is
+// worked on by one. An entry that cannot be removed is left for the next sweep
+// with all that could not go; the error names it, and the others are still done.
+// When ctx ends, Sweep returns its error, and what is left stays for the next.
+func (d *Dir) Sweep(ctx context.Context, progress func(tree.Progress)) (Swept, error) {
+	var out Swept
+	var errs []error
+	errs = append(errs, d.dropUnborn())
+	n, err := d.sweepSnapshots(ctx)
+	out.Snapshots = n
+	errs = append(errs, err)
+	names, err := d.trash.Names()
+	errs = append(errs, err)
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		errs = append(errs, d.sweepEntry(ctx, name, progress, &out))
+	}
+	if err := ctx.Err(); err != nil {
+		return out, err
+	}
+	if err := errors.Join(errs...); err != nil {
+		return out, &fault.Error{Code: fault.NotAvailable, Op: "sweep", Reason: "trash", Err: err,
+			Message: "some of what croft deleted is still on disk and will be tried again"}
+	}
+	return out, nil
+}
+
+func (d *Dir) sweepEntry(ctx context.Context, name string, progress func(tree.Progress), out *Swept) error {
+	entry, err := d.trash.OpenDir(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // another sweep was faster
+	case err == nil:
+		defer entry.Close()
+		held, got, err := entry.Lock()
+		if err != nil {
+			return err
+		}
+		if !got {
+			out.Busy++
+			return nil
+		}
+		defer held.Close()
+	}
+	// What is no directory, or may not be opened, tree deals with as far as that goes.
+	opts := tree.RemoveOptions{Options: tree.Options{Progress: progress}, Unlock: true}
+	stats, err := tree.Remove(ctx, d.trash.File(), name, opts)
+	out.Files += stats.Files
+	out.Dirs += stats.Dirs
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("trash entry %s: %w", name, err)
+	}
+	out.Entries++
+	return nil
+}
+
+// dropUnborn moves the directories of sessions whose creation was cut short to
+// the trash. One that is being made is locked and left alone.
+func (d *Dir) dropUnborn() error {
+	names, err := d.sessions.Names()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		if strings.HasPrefix(name, newPrefix) {
+			errs = append(errs, d.dropIfUnborn(name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Dir) dropIfUnborn(name string) error {
+	dir, err := d.sessions.OpenDir(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	held, got, err := dir.Lock()
+	if err != nil || !got {
+		return err
+	}
+	defer held.Close()
+	// It may have got its name and lost its lock since we opened it: then nothing has
+	// the name any more.
+	err = d.sessions.Rename(name, d.trash, name+"-"+durable.RandomName())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// sweepSnapshots removes leftovers of killed saves and stale snapshots.
+func (d *Dir) sweepSnapshots(ctx context.Context) (int, error) {
+	dir, err := d.top.OpenDir(snapshotsName)
+	if err != nil {
+		return 0, err
+	}
+	defer dir.Close()
+	if _, err := dir.RemoveLeftovers(); err != nil {
+		return 0, err
+	}
+	sessions, err := d.List()
+	if err != nil {
+		return 0, err
+	}
+	used := map[string]bool{}
+	for _, s := range sessions {
+		if s.Err != nil {
+			return 0, nil // nobody knows which snapshot it names: all stay
+		}
+		used[s.Record.Snapshot.ID] = true
+	}
+	return snapshot.RemoveStale(ctx, SnapshotDir(d.path), snapshot.MaxAge, time.Now(), func(id string) bool { return used[id] })
+}
