@@ -1,0 +1,66 @@
+package event
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// LastSeq returns the largest number of the session's records at the end of a
+// file that a [File] sink wrote, for [Config.LastSeq]; 0 if there is none, also if
+// the file is not there. It looks at the last 1 MiB, and at files put aside only
+// where the file itself is missing or empty.
+func LastSeq(path, sessionID string) (uint64, error) {
+	j := journal{path: path}
+	last, err := lastSeqIn(path, sessionID)
+	if err != nil || last > 0 {
+		return last, err
+	}
+	aside, err := j.aside()
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil || len(aside) == 0 {
+		return 0, err
+	}
+	return lastSeqIn(j.numbered(aside[len(aside)-1]), sessionID)
+}
+
+// lastSeqTail is how much of a file LastSeq reads. Records of operations that
+// ran at once may stand in another order than their numbers.
+const lastSeqTail = 1 << 20
+
+func lastSeqIn(path, sessionID string) (last uint64, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read event file: %w", err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = errNotRegular
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read event file: %w", err)
+	}
+	tail, err := io.ReadAll(io.NewSectionReader(f, max(0, st.Size()-lastSeqTail), lastSeqTail))
+	if err != nil {
+		return 0, fmt.Errorf("read event file: %w", err)
+	}
+	for line := range bytes.Lines(tail) {
+		// The first line may be the end of one; a line that is no record was torn
+		// by a crash. Both hold no number.
+		if r, err := Decode(line); err == nil && r.SessionID == sessionID {
+			last = max(last, r.Seq)
+		}
+	}
+	return last, nil
+}
