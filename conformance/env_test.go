@@ -25,6 +25,9 @@ type env struct {
 	tmp, root, outside, host string
 	// user is ${USER}, an ordinary account's name.
 	user string
+	// workspaces are the directories whose paths errors show as names: root, and what
+	// an adapter adds where a case has another one.
+	workspaces []string
 
 	cleanups []func()
 }
@@ -74,6 +77,7 @@ func newEnv(makes []string) (*env, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), caseLimit)
 	e := &env{ctx: ctx, tmp: tmp, user: testUser()}
 	e.root, e.outside, e.host = filepath.Join(tmp, "ws"), filepath.Join(tmp, "outside"), filepath.Join(tmp, "host")
+	e.workspaces = []string{e.root}
 	e.cleanup(func() { cancel(); removeAll(tmp) })
 	// Another account must reach the workspace in cases that act as that account.
 	if err := os.Chmod(tmp, 0o755); err != nil {
@@ -88,11 +92,25 @@ func newEnv(makes []string) (*env, error) {
 	return e, nil
 }
 
-// close runs the cleanups.
-func (e *env) close() {
+// close runs the cleanups, all of them, and returns the first thing that went wrong.
+func (e *env) close() (why string) {
 	for i := len(e.cleanups) - 1; i >= 0; i-- {
-		e.cleanups[i]()
+		func() {
+			defer func() {
+				switch p := recover().(type) {
+				case nil:
+				case stopCase:
+					if why == "" {
+						why = "clean-up: " + p.why
+					}
+				default:
+					panic(p)
+				}
+			}()
+			e.cleanups[i]()
+		}()
 	}
+	return why
 }
 
 // removeAll removes dir also where a case took its directories' permissions away.

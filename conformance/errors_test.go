@@ -103,14 +103,16 @@ func matchErrorField(e *env, key, want string, fe *fault.Error) string {
 	return ""
 }
 
-// inWorkspace writes a path below the workspace root as the name it has there, the
+// inWorkspace writes a path below a workspace root as the name it has there, the
 // form in which errors speak of it, and leaves any other text alone.
 func (e *env) inWorkspace(path string) string {
-	if path == e.root {
-		return "."
-	}
-	if rest, ok := strings.CutPrefix(path, e.root+string(filepath.Separator)); ok {
-		return rest
+	for _, w := range e.workspaces {
+		if path == w {
+			return "."
+		}
+		if rest, ok := strings.CutPrefix(path, w+string(filepath.Separator)); ok {
+			return rest
+		}
 	}
 	return path
 }

@@ -71,7 +71,11 @@ func (c *oneCase) run(strict bool) (res result) {
 func (c *oneCase) runCall(a area, cl call) (res result) {
 	e, err := newEnv(a.makes)
 	if e != nil {
-		defer e.close()
+		defer func() {
+			if why := e.close(); why != "" && res.Result == passed {
+				res = result{Result: failed, Why: why}
+			}
+		}()
 	}
 	if err != nil {
 		return result{Result: failed, Why: "setup: " + err.Error()}
