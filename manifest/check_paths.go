@@ -1,0 +1,148 @@
+package manifest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/croftdev/croft/internal/fault"
+)
+
+// Limits of the kernel on names (NAME_MAX and PATH_MAX, limits.h(0p)): what passes
+// them cannot be made, so it is a fault here and not in the middle of filling.
+const (
+	nameMax = 255
+	pathMax = 4095
+)
+
+// located is an entry's name and where it is written.
+type located struct {
+	name  string // as it was written
+	dir   string // path of what holds it
+	at    position
+	place string
+}
+
+// paths are the entries that a manifest puts into the workspace.
+type paths struct {
+	all []placed
+}
+
+// placed is one entry with its path; entry is nil while or if it cannot be read.
+type placed struct {
+	located
+	path  string
+	entry Entry
+	ok    bool
+}
+
+// reserve notes the entry at its path, before those below it, and returns its place for fill.
+func (p *paths) reserve(at located, path string, ok bool) int {
+	p.all = append(p.all, placed{located: at, path: path, ok: ok})
+	return len(p.all) - 1
+}
+
+// fill says what stands at a place that reserve returned.
+func (p *paths) fill(slot int, e Entry) { p.all[slot].entry = e }
+
+// entryName returns the path in the workspace of a name in a directory, and
+// whether it may stand there. The path is of use for what lies below in any case.
+func (r *reader) entryName(at located) (string, bool) {
+	refuse := func(path, reason, problem string) (string, bool) {
+		r.refusePath(at.at, at.place, fault.InvalidManifestPath, reason, path, problem)
+		return at.dir, false
+	}
+	if strings.ContainsRune(at.name, 0) {
+		return refuse(at.name, "name", "the name has a NUL character in it")
+	}
+	name := posixPath(at.name)
+	if relativeProblem(name) == "absolute" {
+		return refuse(name, "absolute", pathProblem("absolute"))
+	}
+	full := join(at.dir, name)
+	if reason := relativeProblem(full); reason != "" {
+		return refuse(full, reason, pathProblem(reason))
+	}
+	for _, part := range components(full) {
+		if len(part) > nameMax {
+			return refuse(full, "name", fmt.Sprintf("a name is longer than %d bytes", nameMax))
+		}
+	}
+	if len(full) > pathMax {
+		return refuse(full, "name", fmt.Sprintf("the path is longer than %d bytes", pathMax))
+	}
+	return full, true
+}
+
+// checkPaths checks the entries against each other: each path once, nothing below
+// a file, nothing but a directory for the workspace itself, and each mount's target once.
+func (r *reader) checkPaths(m *Manifest) {
+	first := map[string]placed{}
+	for _, p := range r.paths.all {
+		if !p.ok {
+			continue
+		}
+		if other, doubled := first[p.path]; doubled {
+			r.refusePath(p.at, p.place, fault.InvalidManifestPath, "duplicate", p.path,
+				fmt.Sprintf("two entries for one path; the first is %s in line %d", other.place, other.at.line))
+			continue
+		}
+		first[p.path] = p
+		if p.path == "." && p.entry != nil && !isTree(p.entry) {
+			r.refusePath(p.at, p.place, fault.InvalidManifestPath, "not_directory", ".",
+				fmt.Sprintf("a %s cannot be the workspace itself; give it a name", p.entry.Type()))
+		}
+	}
+	for _, p := range r.paths.all {
+		if !p.ok {
+			continue
+		}
+		if file, ok := fileAbove(first, p.path); ok {
+			r.refusePath(p.at, p.place, fault.InvalidManifestPath, "below_file", p.path,
+				fmt.Sprintf("the entry lies below a file, %s in line %d", file.place, file.at.line))
+		}
+	}
+	r.checkTargets(m)
+}
+
+// isTree reports whether an entry can be the workspace itself.
+func isTree(e Entry) bool {
+	_, mount := e.(*Mount)
+	return e.IsDir() && !mount
+}
+
+// fileAbove returns the entry above path that is a file, if there is one.
+func fileAbove(entries map[string]placed, path string) (placed, bool) {
+	for {
+		i := strings.LastIndexByte(path, '/')
+		if i < 0 {
+			return placed{}, false
+		}
+		path = path[:i]
+		if p, ok := entries[path]; ok && p.entry != nil && !p.entry.IsDir() {
+			return p, true
+		}
+	}
+}
+
+// checkTargets checks where the mounts appear.
+func (r *reader) checkTargets(m *Manifest) {
+	first := map[string]placed{}
+	for _, p := range r.paths.all {
+		mount, ok := p.entry.(*Mount)
+		if !ok || !p.ok {
+			continue
+		}
+		place := child(p.place, "mount_path")
+		target, err := mountTarget(m.root(), p.path, mount)
+		if err != nil {
+			r.refusePath(p.at, place, err.Code, err.Reason, err.Path, err.Message)
+			continue
+		}
+		if other, doubled := first[target]; doubled {
+			r.refuse(p.at, place, fault.MountConfigInvalid, "duplicate",
+				fmt.Sprintf("two mounts at %s; the first is %s in line %d", target, other.place, other.at.line))
+			continue
+		}
+		first[target] = p
+	}
+}
