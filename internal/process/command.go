@@ -9,8 +9,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/croftdev/croft/internal/fault"
 	"golang.org/x/sys/unix"
+
+	"github.com/croftdev/croft/internal/fault"
 )
 
 // The defaults of a [Command].

@@ -13,9 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/croftdev/croft/internal/fault"
 	"github.com/croftdev/croft/internal/process"
-	"golang.org/x/sys/unix"
 )
 
 // long outlives every test; nothing waits for it.
@@ -230,7 +231,7 @@ func waitGone(t *testing.T, pid int) {
 	if err != nil {
 		t.Fatalf("pidfd_open: %v", err)
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 20_000); err != nil || n != 1 {
 		t.Errorf("process %d still lives (poll: %d, %v)", pid, n, err)
 	}

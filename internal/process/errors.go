@@ -66,7 +66,7 @@ func stopped(ctx, runCtx context.Context, c *Command, after time.Duration) error
 // ctx.Err(), and the cause where the caller gave one.
 func canceled(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
-	if cause == err {
+	if errors.Is(cause, err) {
 		return fmt.Errorf("exec: %w", err)
 	}
 	return fmt.Errorf("exec: %w: %w", err, cause)

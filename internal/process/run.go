@@ -116,7 +116,7 @@ func openStreams(c *Command) (_ *streams, err error) {
 	}()
 	switch in := c.Stdin.(type) {
 	case nil:
-		st.command[0], err = os.Open(os.DevNull)
+		st.command[0], err = os.Open(os.DevNull) //nolint:forbidigo // the kernel's own name, in no workspace
 	case *os.File:
 		st.command[0], st.owned[0] = in, false
 	default:

@@ -91,7 +91,7 @@ func TestRunRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer null.Close()
+	defer func() { _ = null.Close() }()
 	for _, tt := range []struct {
 		reason string
 		c      process.Command
@@ -242,13 +242,13 @@ func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 func TestRunStdinThatWaits(t *testing.T) {
 	t.Run("closed", func(t *testing.T) {
 		r, w := io.Pipe()
-		defer w.Close()
+		defer func() { _ = w.Close() }()
 		mustRun(t, process.Command{Argv: []string{"true"}, Stdin: r})
 	})
 	t.Run("deadline, and it stays usable", func(t *testing.T) {
 		a, b := net.Pipe()
-		defer a.Close()
-		defer b.Close()
+		defer func() { _ = a.Close() }()
+		defer func() { _ = b.Close() }()
 		mustRun(t, process.Command{Argv: []string{"true"}, Stdin: a})
 		go func() { _, _ = b.Write([]byte("x")) }()
 		if _, err := io.ReadFull(a, make([]byte, 1)); err != nil {
@@ -260,8 +260,8 @@ func TestRunStdinThatWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer r.Close()
-		defer w.Close()
+		defer func() { _ = r.Close() }()
+		defer func() { _ = w.Close() }()
 		mustRun(t, process.Command{Argv: []string{"true"}, Stdin: r})
 	})
 }
@@ -280,12 +280,12 @@ func TestRunFilesAreByteClean(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }()
 	out, err := os.Create(filepath.Join(dir, "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer out.Close()
+	defer func() { _ = out.Close() }()
 	res := mustRun(t, process.Command{Argv: []string{"cat"}, Files: [3]*os.File{in, out, out}})
 	got, err := os.ReadFile(filepath.Join(dir, "out"))
 	if err != nil {

@@ -61,9 +61,13 @@ func (c *plainChild) reap(p *os.Process) {
 		c.err = err
 		return
 	}
-	if ws := state.Sys().(syscall.WaitStatus); ws.Signaled() {
+	ws, ok := state.Sys().(syscall.WaitStatus)
+	switch {
+	case !ok:
+		c.err = errors.New("the kernel's wait status is missing")
+	case ws.Signaled():
 		c.status.Signal = ws.Signal()
-	} else {
+	default:
 		c.status.Code = ws.ExitStatus()
 	}
 }
