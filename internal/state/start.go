@@ -107,7 +107,7 @@ func DecideStart(in StartInput) StartPlan {
 // holdsSnapshot reports whether the workspace still holds what was saved last.
 func (in StartInput) holdsSnapshot(ask func(StartStep)) bool {
 	ask(AskRunning)
-	if in.Running == nil || !in.Running() || in.Stored == nil {
+	if in.Running == nil || !in.Running() || in.Stored == nil || in.Stored.Value == "" || in.Stored.Version == "" {
 		return false
 	}
 	ask(Fingerprint)

@@ -15,17 +15,31 @@ import (
 )
 
 // Trash takes the session away: in one rename it is gone for every observer. The
-// bytes go with the next [Dir.Sweep], and are found by it after a crash at any
-// moment. The lock is still to be released.
-func (l *Lock) Trash() error {
+// bytes go with the next [Dir.Sweep], or now with [Dir.SweepEntry] and the name that
+// is returned, and are found by a sweep after a crash at any moment. The lock is
+// still to be released.
+func (l *Lock) Trash() (entry string, err error) {
 	name := l.id.String() + "-" + durable.RandomName()
 	if err := l.d.sessions.Rename(l.id.String(), l.d.trash, name); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return notFound(l.id)
+			return "", notFound(l.id)
 		}
-		return writeFailed("delete", l.id, err)
+		return "", writeFailed("delete", l.id, err)
 	}
-	return nil
+	return name, nil
+}
+
+// SweepEntry removes one entry of the trash, like [Dir.Sweep].
+func (d *Dir) SweepEntry(ctx context.Context, entry string, progress func(tree.Progress)) error {
+	return sweepError(d.sweepEntry(ctx, entry, progress, &Swept{}))
+}
+
+func sweepError(err error) error {
+	if err == nil || fault.Canceled(err) {
+		return err
+	}
+	return &fault.Error{Code: fault.NotAvailable, Op: "sweep", Reason: "trash", Err: err,
+		Message: "some of what croft deleted is still on disk and will be tried again"}
 }
 
 // Swept says what a sweep did.
@@ -65,11 +79,7 @@ func (d *Dir) Sweep(ctx context.Context, progress func(tree.Progress)) (Swept, e
 	if err := ctx.Err(); err != nil {
 		return out, err
 	}
-	if err := errors.Join(errs...); err != nil {
-		return out, &fault.Error{Code: fault.NotAvailable, Op: "sweep", Reason: "trash", Err: err,
-			Message: "some of what croft deleted is still on disk and will be tried again"}
-	}
-	return out, nil
+	return out, sweepError(errors.Join(errs...))
 }
 
 func (d *Dir) sweepEntry(ctx context.Context, name string, progress func(tree.Progress), out *Swept) error {
