@@ -53,12 +53,12 @@ fuzz: ## fuzz every target for FUZZTIME (5s)
 	.ci/fuzz $(or $(FUZZTIME),5s)
 
 .PHONY: bench
-bench: $(BIN)/croft ## measure against peers; rows go to bench/results.json
-	$(GO) run ./bench -croft $(BIN)/croft -o bench/results.json
+bench: $(BIN)/croft ## measure against peers; rows go to bench/results.json and bench/RESULTS.md
+	$(GO) run ./bench
 
 .PHONY: bench-check
 bench-check: ## fail on a row of bench/results.json that is unmet or missing
-	$(GO) run ./bench -check bench/results.json
+	$(GO) run ./bench -check
 
 # The full form of the tests that hammer, inject faults and kill: minutes, not seconds.
 .PHONY: prove

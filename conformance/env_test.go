@@ -74,11 +74,8 @@ func newEnv(makes []string) (*env, error) {
 	if tmp, err = filepath.EvalSymlinks(tmp); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), caseLimit)
-	e := &env{ctx: ctx, tmp: tmp, user: testUser()}
-	e.root, e.outside, e.host = filepath.Join(tmp, "ws"), filepath.Join(tmp, "outside"), filepath.Join(tmp, "host")
-	e.workspaces = []string{e.root}
-	e.cleanup(func() { cancel(); removeAll(tmp) })
+	e := envAt(tmp)
+	e.cleanup(func() { removeAll(tmp) })
 	// Another account must reach the workspace in cases that act as that account.
 	if err := os.Chmod(tmp, 0o755); err != nil {
 		return e, err
@@ -90,6 +87,16 @@ func newEnv(makes []string) (*env, error) {
 		}
 	}
 	return e, nil
+}
+
+// envAt is the environment of a case whose directory exists already.
+func envAt(tmp string) *env {
+	ctx, cancel := context.WithTimeout(context.Background(), caseLimit)
+	e := &env{ctx: ctx, tmp: tmp, user: testUser()}
+	e.root, e.outside, e.host = filepath.Join(tmp, "ws"), filepath.Join(tmp, "outside"), filepath.Join(tmp, "host")
+	e.workspaces = []string{e.root}
+	e.cleanup(cancel)
+	return e
 }
 
 // close runs the cleanups, all of them, and returns the first thing that went wrong.
