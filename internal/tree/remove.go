@@ -12,6 +12,12 @@ type RemoveOptions struct {
 	// entries from being removed, and tries again. It is meant for trees that
 	// belong to croft; the kernel allows it only to the directory's owner.
 	Unlock bool
+	// Keep, if not nil, tells for each directory and regular file, by device and
+	// inode, whether it stays with everything below it, and the directories above
+	// it. It is asked about what is open, so that an entry is kept under whatever
+	// name it is found. It makes the removal an error that wraps [ErrKept].
+	// Several workers may call it at the same time.
+	Keep func(dev, ino uint64) bool
 }
 
 // Remove removes name in parent, with everything below it if it is a directory.

@@ -92,6 +92,10 @@ func (v *remover) named(ctx context.Context, up int, name string) error {
 	if mounted(up, fd) && !v.opts.CrossMounts {
 		return v.single("rmdir", name, unix.EBUSY)
 	}
+	var st unix.Statx_t
+	if v.opts.Keep != nil && statAt(fd, "", &st) == nil && v.keep(identOf(&st)) {
+		return v.single("rmdir", name, ErrKept)
+	}
 	v.prefix = name + "/"
 	if err := v.contents(ctx, dir); err != nil {
 		return err
@@ -111,6 +115,11 @@ func (v *remover) named(ctx context.Context, up int, name string) error {
 func mounted(up, fd int) bool {
 	var a, b unix.Statx_t
 	return statAt(up, "", &a) == nil && statAt(fd, "", &b) == nil && a.Mnt_id != b.Mnt_id
+}
+
+// keep reports whether the caller wants the entry kept.
+func (v *remover) keep(id ident) bool {
+	return v.opts.Keep != nil && v.opts.Keep(id.dev, id.ino)
 }
 
 // single makes the error for the entry that was named by the caller. A name
@@ -176,6 +185,9 @@ func (v *remover) entry(w *worker, n *node, d dirent) (bool, error) {
 			switch kind := kindOf(uint32(st.Mode)); {
 			case kind == Dir:
 				return true, nil
+			case v.keep(identOf(&st)):
+				v.fail("unlink", n, d.name, ErrKept)
+				return false, nil
 			case kind == File && st.Size >= bigFile && st.Nlink == 1:
 				v.cut(n, d.name, &st)
 				if v.e.stop.Load() {
@@ -246,6 +258,10 @@ func (v *remover) enter(w *worker, parent *node, name string) (*node, error) {
 	case err == nil && n.id[0].mnt != v.e.top.id[0].mnt && !v.opts.CrossMounts:
 		unix.Close(n.fd[0])
 		v.fail("rmdir", parent, name, unix.EBUSY) // something is mounted on it
+		return nil, nil
+	case err == nil && v.keep(n.id[0]):
+		unix.Close(n.fd[0])
+		v.fail("rmdir", parent, name, ErrKept)
 		return nil, nil
 	case err == nil:
 		return n, nil

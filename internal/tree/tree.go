@@ -44,6 +44,8 @@ var (
 	ErrMoved = errors.New("directory moved during the operation")
 	// ErrSymlink says that a copy met a symbolic link and was told to refuse links.
 	ErrSymlink = errors.New("symbolic link refused")
+	// ErrKept says that a removal met an entry that the caller wants kept.
+	ErrKept = errors.New("kept as asked")
 )
 
 // Options are common to all operations. The zero value works.
