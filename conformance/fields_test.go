@@ -157,13 +157,3 @@ func (f *fields) child(key, at string, raw json.RawMessage) *fields {
 	f.kids = append(f.kids, c)
 	return c
 }
-
-// keys returns the object's keys, sorted, without counting them as read.
-func (f *fields) keys() []string {
-	out := make([]string, 0, len(f.vals))
-	for k := range f.vals {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
