@@ -75,46 +75,76 @@ type pkg struct {
 }
 
 func TestImportDirection(t *testing.T) {
+	for _, goos := range []string{"linux", "darwin"} {
+		for _, wrong := range violations(list(t, goos)) {
+			t.Errorf("%s: %s", goos, wrong)
+		}
+	}
+}
+
+// TestViolations shows that the rules can be broken.
+func TestViolations(t *testing.T) {
+	for _, tt := range []struct {
+		name, from, to string
+		ok             bool
+	}{
+		{"down", "cmd/croft", "", true},
+		{"down to the bottom", "internal/root", "internal/fault", true},
+		{"an allowed peer", "internal/root", "internal/tree", true},
+		{"a peer", "internal/tree", "internal/root", false},
+		{"a mechanism of sessions", "internal/confine", "", false},
+		{"a value of a mechanism", "manifest", "internal/root", false},
+		{"the library of a front end", "", "internal/httpserver", false},
+		{"a new package", "internal/new", "internal/fault", false},
+		{"randomness that can be guessed", "internal/state", "!math/rand/v2", false},
+		{"commands from the library", "", "!os/exec", false},
+		{"commands from where they start", "internal/confine", "!os/exec", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			to, outside := strings.CutPrefix(tt.to, "!")
+			if !outside {
+				to = strings.TrimSuffix(module+"/"+to, "/")
+			}
+			p := pkg{ImportPath: strings.TrimSuffix(module+"/"+tt.from, "/"), Imports: []string{"fmt", to}}
+			if wrong := violations([]pkg{p}); (len(wrong) == 0) != tt.ok {
+				t.Errorf("violations: %q, want none: %v", wrong, tt.ok)
+			}
+		})
+	}
+}
+
+// violations returns what breaks the rules, one sentence each.
+func violations(pkgs []pkg) []string {
 	rank := map[string]int{}
 	for i, layer := range layers {
 		for _, p := range layer {
 			rank[p] = i
 		}
 	}
-	for _, goos := range []string{"linux", "darwin"} {
-		t.Run(goos, func(t *testing.T) {
-			for _, p := range list(t, goos) {
-				from := inModule(p.ImportPath)
-				at, ok := rank[from]
-				if !ok {
-					t.Errorf("%s is in no layer: say where it belongs in internal/layout", p.ImportPath)
-					continue
-				}
-				for _, path := range p.Imports {
-					if path != module && !strings.HasPrefix(path, module+"/") {
-						continue
-					}
-					to := inModule(path)
-					if rank[to] < at || slices.Contains(peers[from], to) {
-						continue
-					}
-					t.Errorf("%s imports %s, which lies no lower", p.ImportPath, path)
-				}
+	var wrong []string
+	for _, p := range pkgs {
+		from := inModule(p.ImportPath)
+		at, ok := rank[from]
+		if !ok {
+			wrong = append(wrong, p.ImportPath+" is in no layer: say where it belongs in internal/layout")
+			continue
+		}
+		for _, path := range p.Imports {
+			if path != module && !strings.HasPrefix(path, module+"/") {
+				continue
 			}
-		})
-	}
-}
-
-func TestReservedImports(t *testing.T) {
-	for _, goos := range []string{"linux", "darwin"} {
-		for _, p := range list(t, goos) {
-			for _, r := range reserved {
-				if slices.Contains(p.Imports, r.path) && !slices.Contains(r.to, inModule(p.ImportPath)) {
-					t.Errorf("%s (%s) imports %s: %s", p.ImportPath, goos, r.path, r.why)
-				}
+			to := inModule(path)
+			if rank[to] >= at && !slices.Contains(peers[from], to) {
+				wrong = append(wrong, p.ImportPath+" imports "+path+", which lies no lower")
+			}
+		}
+		for _, r := range reserved {
+			if slices.Contains(p.Imports, r.path) && !slices.Contains(r.to, from) {
+				wrong = append(wrong, p.ImportPath+" imports "+r.path+": "+r.why)
 			}
 		}
 	}
+	return wrong
 }
 
 // TestNames refuses packages named for nothing they provide: such a package grows
