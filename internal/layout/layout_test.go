@@ -19,7 +19,7 @@ const module = "github.com/croftdev/croft"
 // layers, and of its own layer only what peers allows.
 var layers = [][]string{
 	{"internal/fault"},
-	{"internal/durable"},
+	{"internal/durable", "internal/endpoint"},
 	{"manifest", "policy", "event", "snapshot"},
 	{
 		"internal/tree", "internal/root", "internal/archive", "internal/fill",
@@ -38,6 +38,7 @@ var peers = map[string][]string{
 	"internal/archive": {"internal/tree"},
 	"internal/fill":    {"internal/root", "internal/tree"},
 	"internal/confine": {"internal/process"},
+	"internal/state":   {"internal/tree"}, // what is in the trash is removed as a tree
 }
 
 // reserved restricts who may import a package from outside the module, with the
