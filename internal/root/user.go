@@ -88,8 +88,10 @@ func (u *User) Do(fn func() error) error {
 	if u.self() {
 		return fn()
 	}
-	return doAs(identity{uid: u.UID, gid: u.GID, groups: u.Groups}, fn)
+	return doAs(u.identity(), fn)
 }
+
+func (u *User) identity() identity { return identity{uid: u.UID, gid: u.GID, groups: u.Groups} }
 
 // identity is what a thread is given before it acts for someone.
 type identity struct {
