@@ -325,7 +325,7 @@ func loadState(e *env, op *fields) (loaded, bound state.Serialized, out outcome,
 	if err != nil {
 		return loaded, bound, nil, err
 	}
-	out = outcome{"needs_rebind": slices.Concat([]string{}, loaded.NeedsRebind()), "mount_authority_redacted": loaded.MountAuthorityRedacted()}
+	out = outcome{"needs_rebind": append([]string{}, loaded.NeedsRebind()...), "mount_authority_redacted": loaded.MountAuthorityRedacted()}
 	bound = loaded
 	if trusted != nil {
 		bound, err = loaded.Rebind(trusted)
