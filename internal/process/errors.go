@@ -67,7 +67,7 @@ func stopped(ctx, runCtx context.Context, c *Command, after time.Duration) error
 func canceled(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {
-		return fmt.Errorf("exec: %w", err)
+		return fmt.Errorf("exec: %w", cause)
 	}
 	return fmt.Errorf("exec: %w: %w", err, cause)
 }
