@@ -25,6 +25,8 @@ type located struct {
 // paths are the entries that a manifest puts into the workspace.
 type paths struct {
 	all []placed
+	// targets are the places of the mount_path fields.
+	targets map[*Mount]position
 }
 
 // placed is one entry with its path; entry is nil while or if it cannot be read.
@@ -132,14 +134,18 @@ func (r *reader) checkTargets(m *Manifest) {
 		if !ok || !p.ok {
 			continue
 		}
+		at, written := r.paths.targets[mount]
+		if !written {
+			at = p.at
+		}
 		place := child(p.place, "mount_path")
 		target, err := mountTarget(m.root(), p.path, mount)
 		if err != nil {
-			r.refusePath(p.at, place, err.Code, err.Reason, err.Path, err.Message)
+			r.refusePath(at, place, err.Code, err.Reason, err.Path, err.Message)
 			continue
 		}
 		if other, doubled := first[target]; doubled {
-			r.refuse(p.at, place, fault.MountConfigInvalid, "duplicate",
+			r.refuse(at, place, fault.MountConfigInvalid, "duplicate",
 				fmt.Sprintf("two mounts at %s; the first is %s in line %d", target, other.place, other.at.line))
 			continue
 		}

@@ -44,6 +44,11 @@ const (
 	MaxNodes = 200_000
 	// MaxDepth is the deepest nesting of objects and lists.
 	MaxDepth = 100
+	// MaxYAMLTokens is the largest number of tokens of a manifest in YAML, some
+	// 4,000 files; a larger one is written as JSON. The YAML parser's time grows with the square of
+	// the length of a block mapping: 100,000 names in one took it 13 seconds, the
+	// most that this lets through takes it one.
+	MaxYAMLTokens = 50_000
 )
 
 // Manifest is a checked description of a fresh workspace. [Parse] makes one; a

@@ -1,9 +1,6 @@
 package manifest
 
-import (
-	"net/url"
-	"slices"
-)
+import "net/url"
 
 // fieldKind is what a setting of a mount may be.
 type fieldKind int8
@@ -26,8 +23,6 @@ type setting struct {
 	def    any       // the default; nil for null
 	oneOf  []string  // the texts that are allowed, if not all
 	fields []setting // of a settingsField
-	// secret marks a credential, which is never saved.
-	secret bool
 	// host marks a path or reference on the host, refused from strangers.
 	host bool
 	// check returns what is wrong with a text, or "".
@@ -49,9 +44,9 @@ var mountTypes = map[string]mountType{
 	"s3_mount": {
 		settings: []setting{
 			{name: "bucket", kind: nameField},
-			{name: "access_key_id", secret: true},
-			{name: "secret_access_key", secret: true},
-			{name: "session_token", secret: true},
+			{name: "access_key_id"},
+			{name: "secret_access_key"},
+			{name: "session_token"},
 			{name: "prefix"},
 			{name: "region"},
 			{name: "endpoint_url", check: endpointProblem},
@@ -62,14 +57,14 @@ var mountTypes = map[string]mountType{
 	"gcs_mount": {
 		settings: []setting{
 			{name: "bucket", kind: nameField},
-			{name: "access_id", secret: true},
-			{name: "secret_access_key", secret: true},
+			{name: "access_id"},
+			{name: "secret_access_key"},
 			{name: "prefix"},
 			{name: "region"},
 			{name: "endpoint_url", check: endpointProblem},
-			{name: "service_account_file", secret: true, host: true},
-			{name: "service_account_credentials", secret: true},
-			{name: "access_token", secret: true},
+			{name: "service_account_file", host: true},
+			{name: "service_account_credentials"},
+			{name: "access_token"},
 		},
 		patterns: []string{"rclone", "mountpoint"}, drivers: []string{"mountpoint", "rclone"},
 	},
@@ -77,8 +72,8 @@ var mountTypes = map[string]mountType{
 		settings: []setting{
 			{name: "bucket", kind: nameField},
 			{name: "account_id", kind: nameField},
-			{name: "access_key_id", secret: true},
-			{name: "secret_access_key", secret: true},
+			{name: "access_key_id"},
+			{name: "secret_access_key"},
 			{name: "custom_domain"},
 		},
 		patterns: []string{"rclone"}, drivers: []string{"rclone"},
@@ -88,20 +83,20 @@ var mountTypes = map[string]mountType{
 			{name: "account", kind: nameField},
 			{name: "container", kind: nameField},
 			{name: "endpoint", check: endpointProblem},
-			{name: "identity_client_id", secret: true},
-			{name: "account_key", secret: true},
+			{name: "identity_client_id"},
+			{name: "account_key"},
 		},
 		patterns: []string{"rclone", "fuse"}, drivers: []string{"rclone"},
 	},
 	"box_mount": {
 		settings: []setting{
 			{name: "path"},
-			{name: "client_id", secret: true},
-			{name: "client_secret", secret: true},
-			{name: "access_token", secret: true},
-			{name: "token", secret: true},
-			{name: "box_config_file", secret: true, host: true},
-			{name: "config_credentials", secret: true},
+			{name: "client_id"},
+			{name: "client_secret"},
+			{name: "access_token"},
+			{name: "token"},
+			{name: "box_config_file", host: true},
+			{name: "config_credentials"},
 			{name: "box_sub_type", def: "user", oneOf: []string{"user", "enterprise"}},
 			{name: "root_folder_id"},
 			{name: "impersonate"},
@@ -134,7 +129,7 @@ var mountPatterns = map[string][]setting{
 		{name: "extra_args", kind: textsField, def: []string{}},
 		{name: "nfs_addr"},
 		{name: "nfs_mount_options", kind: textsField},
-		{name: "config_file_path", secret: true, host: true},
+		{name: "config_file_path", host: true},
 	},
 	"mountpoint": {
 		{name: "options", kind: settingsField, fields: []setting{
@@ -191,33 +186,11 @@ func cachePathProblem(s string) string {
 	return ""
 }
 
-// CredentialFields returns the names of the fields of a mount's type that hold
-// credentials, or lead to them; none of them may be saved. The type of an entry
-// that is no mount has none.
-func CredentialFields(mountType string) []string {
-	return credentialsIn(mountTypes[mountType].settings)
-}
-
-// PatternCredentialFields returns the same for a pattern of the strategy in_container.
-func PatternCredentialFields(pattern string) []string {
-	return credentialsIn(mountPatterns[pattern])
-}
-
-func credentialsIn(settings []setting) []string {
-	var names []string
-	for _, s := range settings {
-		if s.secret {
-			names = append(names, s.name)
-		}
-	}
-	return names
-}
-
 // fieldNames returns the names of settings.
 func fieldNames(settings []setting) []string {
-	names := make([]string, 0, len(settings))
-	for _, s := range settings {
-		names = append(names, s.name)
+	names := make([]string, len(settings))
+	for i, s := range settings {
+		names[i] = s.name
 	}
-	return slices.Clip(names)
+	return names
 }

@@ -54,7 +54,9 @@ func Parse(data []byte, opts Options) (*Manifest, error) {
 // fault.LimitExceeded, and fault.InvalidArgument for all else (Reason "syntax", "unknown_field", "duplicate_field",
 // "missing_field", "type", "value" or "untrusted").
 func Check(data []byte, opts Options) (*Manifest, []*fault.Error) {
-	r := &reader{name: cmp.Or(opts.Name, "manifest"), untrusted: opts.Untrusted}
+	r := &reader{
+		name: cmp.Or(opts.Name, "manifest"), untrusted: opts.Untrusted, paths: paths{targets: map[*Mount]position{}},
+	}
 	tree, err := parseTree(data, opts)
 	if err != nil {
 		r.refuse(err.at, ".", err.code, err.reason, err.problem)

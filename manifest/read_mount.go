@@ -20,6 +20,9 @@ func (r *reader) mount(n *node, place, typ string) *Mount {
 	spec := mountTypes[typ]
 	o, _ := r.object(n, place, slices.Concat(metaFields, mountFields, fieldNames(spec.settings)))
 	m := &Mount{Meta: r.meta(o, true), Kind: typ, ReadOnly: o.flag("read_only", true), Path: o.optional("mount_path")}
+	if at, _ := o.get("mount_path"); at != nil {
+		r.paths.targets[m] = at.at
+	}
 	m.Ephemeral = o.flag("ephemeral", true)
 	// A mount has the permissions that its storage gives it; what is written is
 	// checked and not used.

@@ -63,8 +63,11 @@ type fieldsOf struct {
 	byName map[string]*node
 }
 
-// child returns the place of something below place.
+// child returns the place of something below place. The empty name is shown as "".
 func child(place, name string) string {
+	if name == "" {
+		name = `""`
+	}
 	if place == "." {
 		return name
 	}

@@ -2,16 +2,15 @@ package manifest
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
-)
 
-// maxTokens bounds what the YAML parser is given; a value takes up to four tokens
-// ("- key: value").
-const maxTokens = 4 * MaxNodes
+	"github.com/croftdev/croft/internal/fault"
+)
 
 // parseYAML parses the one YAML document that data holds. Of YAML a manifest has
 // mappings with scalar keys, sequences, scalars, anchors and aliases; tags and
@@ -79,8 +78,11 @@ func yamlError(err error) *treeError {
 // level: a text of a million "[" ends a Go program with a stack overflow, which no
 // recover can stop. The depth it counts is an upper bound of the real one over two.
 func checkTokens(tokens token.Tokens) *treeError {
-	if len(tokens) > maxTokens {
-		return weight{nodes: MaxNodes + 1}.check(tokenPosition(tokens[maxTokens]))
+	if len(tokens) > MaxYAMLTokens {
+		return &treeError{
+			tokenPosition(tokens[MaxYAMLTokens]), fault.LimitExceeded, "limit",
+			fmt.Sprintf("the manifest has more than %d tokens of YAML; write it as JSON", MaxYAMLTokens),
+		}
 	}
 	var (
 		columns []int // of the open block levels, growing
