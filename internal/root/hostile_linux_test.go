@@ -1,0 +1,5 @@
+package root
+
+const hostileArg = "hostile"
+
+func hostile([]string) {}
