@@ -2,9 +2,14 @@ package confine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
+	"sync"
 
-	"github.com/croftdev/croft/internal/process"
+	"github.com/croftdev/croft/internal/fault"
+	"golang.org/x/sys/unix"
 )
 
 // Init turns this process into a helper if that is what it was started as, and
@@ -16,41 +21,200 @@ func Init() { initHelper() }
 
 // Launcher owns the starter, the helper process that forks wardens. It is safe for
 // use by several goroutines.
-type Launcher struct{ helper string }
+type Launcher struct {
+	helper string
+
+	mu     sync.Mutex
+	remote *starterProc // nil before the first start and after the starter was lost
+	closed bool
+}
+
+// errClosed is the cause when a closed launcher is used.
+var errClosed = errors.New("the launcher is closed")
 
 // NewLauncher returns a launcher that uses the given program as helper. An empty
-// name means a croft of this version on PATH, else this program if it called [Init].
+// name means this program if it called [Init], else a croft of this version on PATH.
 // Nothing is started before the first Start.
+//
+// This program comes first because it cannot be of another version, and because a
+// PATH may hold another program of that name.
 func NewLauncher(helper string) *Launcher { return &Launcher{helper: helper} }
 
 // Start makes a cell. Cancelling ctx ends the attempt, and nothing of it is left when
 // Start returns; a cell that was returned no longer depends on ctx.
+//
+// The error is fault.ConfinementUnavailable if this machine cannot enforce what spec
+// asks for, fault.InvalidArgument if spec makes no sense, and fault.WorkspaceStartError
+// if a held directory is no longer what its path names.
 func (l *Launcher) Start(ctx context.Context, spec Spec) (*Cell, error) {
-	return nil, errors.ErrUnsupported
+	set, dirs, err := layout(spec)
+	if err != nil {
+		return nil, err
+	}
+	if set.Privileged && spec.UID <= 0 {
+		return nil, &fault.Error{
+			Code: fault.InvalidArgument, Op: "start", Reason: "uid", Retry: fault.RetryNo,
+			Message: "root has to name the uid of the session", Err: errNoUID,
+		}
+	}
+	st, err := l.starter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return st.launch(ctx, set, dirs)
 }
 
 // Probe makes a throwaway cell under the default policy and returns the error that
 // Start would return on this machine.
-func (l *Launcher) Probe(ctx context.Context) error { return errors.ErrUnsupported }
+func (l *Launcher) Probe(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "croft-probe-")
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	// Owned, so that an idmapped mount is not asked for: the temporary directory says
+	// nothing about the file systems that sessions will live on.
+	spec := Spec{SessionID: "probe", Workspace: Bind{Path: dir, Target: "/workspace"}, Owned: true}
+	if isRoot() {
+		if spec.UID, err = ChooseUID(); err != nil {
+			return err
+		}
+	}
+	cell, err := l.Start(ctx, spec)
+	if err != nil {
+		return err
+	}
+	return cell.Close(context.WithoutCancel(ctx))
+}
 
 // Close ends the starter and with it every cell that is left. It returns when they are gone.
-func (l *Launcher) Close() error { return nil }
-
-// Cell is the confinement of one live session. It implements process.Spawner and is
-// safe for use by several goroutines.
-type Cell struct {
-	ready     ready
-	pid       int
-	startTime uint64
-	done      chan struct{}
+func (l *Launcher) Close() error {
+	l.mu.Lock()
+	st := l.remote
+	l.remote, l.closed = nil, true
+	l.mu.Unlock()
+	if st != nil {
+		st.close()
+	}
+	return nil
 }
 
-// Spawn starts a command in the cell; see process.Spawner for the contract.
-func (c *Cell) Spawn(ctx context.Context, spec process.Spec) (process.Child, error) {
-	return nil, errors.ErrUnsupported
+// starter returns the running starter, or starts one.
+func (l *Launcher) starter(ctx context.Context) (*starterProc, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, fmt.Errorf("start: %w", errClosed)
+	}
+	if l.remote != nil && !l.remote.isLost() {
+		return l.remote, nil
+	}
+	program, err := l.program()
+	if err != nil {
+		return nil, err
+	}
+	l.remote, err = startStarter(ctx, program)
+	return l.remote, err
 }
 
-func (c *Cell) close(ctx context.Context) error { return nil }
-func initHelper()                               {}
-func isRoot() bool                              { return false }
-func chooseUID() (int, error)                   { return 0, errors.ErrUnsupported }
+// launch has a warden forked and waits until it is ready.
+func (st *starterProc) launch(ctx context.Context, set setup, dirs []*os.File) (*Cell, error) {
+	text, err := json.Marshal(set)
+	if err != nil {
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	if len(dirs)+2 > maxDescriptors {
+		return nil, &fault.Error{
+			Code: fault.LimitExceeded, Op: "start", Reason: "grants", Retry: fault.RetryNo,
+			Message: fmt.Sprintf("a session can have at most %d grants", maxDescriptors-3),
+		}
+	}
+	setupFD, err := memoryFile("croft-setup", text)
+	if err != nil {
+		return nil, lost(err)
+	}
+	defer unix.Close(setupFD)
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, lost(err)
+	}
+	control, err := newLink(ours, "warden")
+	if err != nil {
+		unix.Close(theirs)
+		return nil, lost(err)
+	}
+	c, err := st.request(set.Tier, control, append([]int{theirs, setupFD}, rawFDs(dirs)...))
+	// The warden's end is the starter's and the warden's now. Held here, it would keep
+	// the socket open when they are gone.
+	unix.Close(theirs)
+	if err != nil {
+		return nil, err
+	}
+	report := make(chan error, 1)
+	go func() { report <- c.awaitReady() }()
+	select {
+	case err = <-report:
+	case <-ctx.Done():
+		c.kill()
+		<-report
+		err = ctx.Err()
+	}
+	if err != nil {
+		c.kill()
+		<-c.done
+		if errors.Is(err, ErrLost) {
+			err = lost(fmt.Errorf("%w%s", err, st.lastWords()))
+		}
+		return nil, err
+	}
+	go c.listen()
+	return c, nil
+}
+
+// awaitReady reads the warden's first packet.
+func (c *Cell) awaitReady() error {
+	buf := make([]byte, maxPacket)
+	n, fds, err := c.link.receive(buf, 1)
+	if err != nil {
+		return fmt.Errorf("%w while it started: %w", ErrLost, err)
+	}
+	defer closeAll(fds)
+	p, err := parsePacket(buf[:n])
+	if err != nil {
+		return err
+	}
+	switch {
+	case p.kind == msgFailed:
+		var f failure
+		if err := json.Unmarshal(p.body, &f); err != nil {
+			return errWire
+		}
+		return explain(&f)
+	case p.kind == msgReady && len(fds) == 1:
+		text, err := readMemoryFile(fds[0], maxCommand)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(text, &c.ready); err != nil {
+			return errWire
+		}
+		return nil
+	}
+	return errWire
+}
+
+// lost is the error for helpers that do not work as they should.
+func lost(err error) error {
+	return &fault.Error{
+		Code: fault.ConfinementUnavailable, Op: "start", Reason: "helper", Retry: fault.RetryUnknown,
+		Message: "croft's helper process failed", Err: err,
+	}
+}
+
+func rawFDs(files []*os.File) []int {
+	fds := make([]int, len(files))
+	for i, f := range files {
+		fds[i] = int(f.Fd())
+	}
+	return fds
+}

@@ -1,0 +1,92 @@
+package confine
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The names by which a helper knows itself: its argv[0].
+const (
+	starterName = "croft-starter"
+	wardenName  = "croft-warden"
+	pauseName   = "croft-pause"
+)
+
+// Descriptors that a helper starts with, besides /dev/null as 0 and 1 and a memory file
+// for its last words as 2.
+const (
+	fdSocket    = 3 // starter: to croft; warden: to croft
+	fdSetup     = 4 // warden: memory file with the setup
+	fdFirst     = 5 // warden: first of what the setup refers to
+	selfProgram = "/proc/self/exe"
+)
+
+// initCalled tells that this program calls Init, so that it can be its own helper.
+var initCalled atomic.Bool
+
+func initHelper() {
+	initCalled.Store(true)
+	if len(os.Args) != 1 {
+		return
+	}
+	var role func()
+	switch os.Args[0] {
+	case starterName:
+		role = runStarter
+	case wardenName:
+		role = runWarden
+	case pauseName:
+		role = func() { unix.Pause() }
+	default:
+		return
+	}
+	// Somebody may have called the program by that name: a helper holds a socket that
+	// keeps packets whole, and its first packet or its setup has the right version.
+	if kind, err := unix.GetsockoptInt(fdSocket, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_SEQPACKET {
+		return
+	}
+	unix.CloseOnExec(fdSocket)
+	// The thread must outlive all that it starts: a parent-death signal follows the
+	// thread that forked, not the process (prctl(2), PR_SET_PDEATHSIG).
+	runtime.LockOSThread()
+	debug.SetGCPercent(25)
+	unix.Umask(0o022)
+	role()
+	os.Exit(0)
+}
+
+// setDisposition sets what happens on a signal, without the Go runtime knowing:
+// handler 0 is the default, 1 is to ignore it (sigaction(2)).
+func setDisposition(sig int, handler uintptr) error {
+	// struct kernel_sigaction: handler, flags, restorer, mask. All zero but the handler.
+	action := [4]uintptr{handler}
+	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// defaultSignals gives every signal its default disposition, but those that the Go
+// runtime needs (SIGURG interrupts goroutines) and SIGPIPE (a write to croft fails
+// with EPIPE instead).
+//
+// The kernel drops a signal that PID 1 has no handler for, also SIGKILL, if it comes
+// from inside the pid namespace (pid_namespaces(7)). Go installs handlers, so
+// without this any command could end the session with a TERM to 1. It does not stop a
+// process of the host, and must not.
+func defaultSignals() {
+	for sig := 1; sig <= 64; sig++ {
+		switch unix.Signal(sig) {
+		case unix.SIGURG, unix.SIGPIPE, unix.SIGKILL, unix.SIGSTOP:
+			continue
+		}
+		// EINVAL for the numbers that the C library keeps; the kernel has no such case.
+		_ = setDisposition(sig, 0)
+	}
+}
