@@ -3,7 +3,8 @@ package manifest
 import "io/fs"
 
 // Entry is one thing that a workspace starts with: a [*File], [*Dir],
-// [*LocalFile], [*LocalDir], [*GitRepo] or [*Mount]. No other package can add one.
+// [*LocalFile], [*LocalDir], [*GitRepo] or [*Mount]. There are no others:
+// [Manifest.Checked] refuses what another package adds.
 type Entry interface {
 	// Common returns what every kind of entry has.
 	Common() *Meta
