@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/croftdev/croft/event"
+	"github.com/croftdev/croft/internal/confine"
 	"github.com/croftdev/croft/internal/fault"
 	"github.com/croftdev/croft/internal/process"
 )
@@ -55,11 +56,9 @@ func execFields(cmd Command) []event.Field {
 func (s *Session) exec(ctx context.Context, cmd Command) (*Result, error) {
 	ctx, done := s.execs.begin(ctx)
 	defer done()
-	s.mu.Lock()
-	cell, env, running := s.cell, s.env, s.running
-	s.mu.Unlock()
-	if cell == nil || !running {
-		return nil, notStarted("exec")
+	cell, env, err := s.cellForExec(ctx)
+	if err != nil {
+		return nil, err
 	}
 	dir, err := commandDir(cell.Root(), cmd.Dir)
 	if err != nil {
@@ -77,6 +76,34 @@ func (s *Session) exec(ctx context.Context, cmd Command) (*Result, error) {
 		Timeout: cmd.Timeout, OutputLimit: cmd.OutputLimit,
 	})
 	return (*Result)(res), err
+}
+
+// cellForExec returns what runs commands now. A Stop ends it with all its processes,
+// so that the next command starts another one.
+func (s *Session) cellForExec(ctx context.Context) (*confine.Cell, []string, error) {
+	s.mu.Lock()
+	cell, env, running := s.cell, s.env, s.running
+	s.mu.Unlock()
+	if !running {
+		return nil, nil, notStarted("exec")
+	}
+	if cell != nil {
+		return cell, env, nil
+	}
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer leave()
+	if !s.Running() {
+		return nil, nil, notStarted("exec")
+	}
+	if err := s.ensureCell(ctx); err != nil {
+		return nil, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cell, s.env, nil
 }
 
 // commandDir returns the directory of a command as the command sees it. It is a

@@ -118,11 +118,22 @@ func (s *Session) persistSnapshot(ctx context.Context) error {
 	if !rec.Snapshot.Durable() || t == nil {
 		return nil
 	}
-	if fp := saved.Fingerprint(rec.Fingerprint); fp != rec.Fingerprint && s.lock != nil {
-		rec.Fingerprint = fp
-		return first(saved.Err, s.save(rec))
-	}
+	s.mu.Lock()
+	s.rec.Fingerprint = saved.Fingerprint(rec.Fingerprint) // afterStop writes it
+	s.mu.Unlock()
 	return saved.Err
+}
+
+// afterStop records what a stop has saved, and that no warden runs.
+func (s *Session) afterStop(context.Context) error {
+	s.mu.Lock()
+	rec, lock := s.rec, s.lock
+	s.mu.Unlock()
+	if lock == nil || rec.Phase == state.Created {
+		return nil
+	}
+	rec.Warden = nil
+	return s.save(rec)
 }
 
 func (s *Session) saveSnapshot(ctx context.Context) (*snapshot.Fingerprint, error) {

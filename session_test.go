@@ -1,0 +1,289 @@
+package croft_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/croftdev/croft"
+	"github.com/croftdev/croft/snapshot"
+)
+
+func TestOwnWorkspaceFromCreateToDelete(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	c := openClient(t, croft.Config{Dir: dir})
+	s := started(t, c, croft.CreateOptions{})
+	if got := s.Root(); got != "/workspace" {
+		t.Errorf("Root() = %q, want /workspace", got)
+	}
+	if got := sh(t, s, "pwd; echo $HOME"); got != "/workspace\n/workspace\n" {
+		t.Errorf("pwd and HOME = %q", got)
+	}
+	if _, err := s.WriteFile(t.Context(), "by-program", strings.NewReader("p"), croft.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// What the program wrote the command may change, and the other way round.
+	sh(t, s, "echo c >> by-program; echo x > by-command; ln -s /workspace/by-command link")
+	got, err := s.ReadFile(t.Context(), "link", croft.ReadOptions{})
+	if err != nil || string(got) != "x\n" {
+		t.Errorf("reading through a link as commands see it: %q, %v", got, err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s, err = c.Resume(t.Context(), s.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := sh(t, s, "cat by-program by-command"); got != "pc\nx\n" {
+		t.Errorf("after the resume: %q", got)
+	}
+	if err := c.Delete(t.Context(), s.ID()); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"sessions", "trash"} {
+		entries, err := os.ReadDir(filepath.Join(dir, part))
+		if err != nil || len(entries) != 0 {
+			t.Errorf("%s after Delete: %v, %v", part, entries, err)
+		}
+	}
+	if _, err := c.Get(t.Context(), s.ID()); !errors.Is(err, croft.SessionNotFound) {
+		t.Errorf("Get after Delete: %v", err)
+	}
+}
+
+func TestCallersRootKeepsItsPathAndOwner(t *testing.T) {
+	root := t.TempDir()
+	c := openClient(t, croft.Config{})
+	s := started(t, c, croft.CreateOptions{Root: root, PrivateHome: true})
+	if s.Root() != root {
+		t.Errorf("Root() = %q, want %q", s.Root(), root)
+	}
+	sh(t, s, "echo b > b; mkdir d; test \"$HOME\" != \"$PWD\"")
+	for _, name := range []string{"b", "d"} {
+		if got, want := owner(t, filepath.Join(root, name)), os.Getuid(); got != want {
+			t.Errorf("%s belongs to %d, want %d", name, got, want)
+		}
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), s.ID()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "b")); err != nil {
+		t.Errorf("a caller's root lost its content by Delete: %v", err)
+	}
+}
+
+func TestEnvironmentIsBuiltFromNothing(t *testing.T) {
+	t.Setenv("CF_HOST_SECRET", "hs")
+	t.Setenv("CF_PASSED", "p")
+	c := openClient(t, croft.Config{})
+	s := started(t, c, croft.CreateOptions{PassEnv: []string{"CF_PASSED"}, Env: map[string]string{"GIVEN": "g"}})
+	defer s.Close(t.Context())
+	env := sh(t, s, "env")
+	if strings.Contains(env, "CF_HOST_SECRET") {
+		t.Errorf("a host variable reached a command:\n%s", env)
+	}
+	for _, want := range []string{"CF_PASSED=p\n", "GIVEN=g\n", "PATH=", "HOME=", "USER=", "LANG=", "TMPDIR="} {
+		if !strings.Contains(env, want) {
+			t.Errorf("%q is missing in\n%s", want, env)
+		}
+	}
+}
+
+func TestStopLeavesTheSessionUsable(t *testing.T) {
+	c := openClient(t, croft.Config{})
+	s := started(t, c, croft.CreateOptions{})
+	defer s.Close(context.WithoutCancel(t.Context()))
+	sh(t, s, "echo 1 > a")
+	if err := s.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !s.Running() {
+		t.Error("not running after Stop")
+	}
+	if got := sh(t, s, "cat a"); got != "1\n" {
+		t.Errorf("a = %q", got)
+	}
+}
+
+func TestTwoHoldersOfOneSession(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	a, b := openClient(t, croft.Config{Dir: dir}), openClient(t, croft.Config{Dir: dir})
+	s := started(t, a, croft.CreateOptions{})
+	if _, err := b.Resume(t.Context(), s.ID()); !errors.Is(err, croft.SessionBusy) {
+		t.Errorf("Resume by another: %v, want session_busy", err)
+	}
+	if err := b.Delete(t.Context(), s.ID()); !errors.Is(err, croft.SessionBusy) {
+		t.Errorf("Delete by another: %v, want session_busy", err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Resume(t.Context(), s.ID()); err != nil {
+		t.Errorf("Resume after Close: %v", err)
+	}
+}
+
+func TestRootsThatAreRefused(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	state := filepath.Join(t.TempDir(), "deep", "state")
+	c := openClient(t, croft.Config{Dir: state})
+	for _, tt := range []struct {
+		name, root string
+		allow      bool
+	}{
+		{name: "the file system's root", root: "/"},
+		{name: "the home directory", root: home},
+		{name: "what holds the home directory", root: filepath.Dir(home)},
+		{name: "what holds croft's state", root: filepath.Dir(state)},
+		{name: "croft's state, even if allowed", root: state, allow: true},
+		{name: "a session's directory, even if allowed", root: filepath.Join(state, "sessions"), allow: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := c.Create(t.Context(), croft.CreateOptions{Root: tt.root, AllowHome: tt.allow})
+			if !errors.Is(err, croft.InvalidArgument) {
+				t.Errorf("Create(%q) error = %v, want invalid_argument", tt.root, err)
+			}
+		})
+	}
+	if _, err := c.Create(t.Context(), croft.CreateOptions{Root: home, AllowHome: true}); err != nil {
+		t.Errorf("a home directory that is allowed by name: %v", err)
+	}
+}
+
+// TestStateRestoresElsewhere carries a state to another state directory, as to another machine.
+func TestStateRestoresElsewhere(t *testing.T) {
+	snaps := filepath.Join(t.TempDir(), "snaps")
+	spec := &snapshot.Spec{Type: snapshot.Tar, BasePath: snaps}
+	a, b := openClient(t, croft.Config{}), openClient(t, croft.Config{})
+	st, err := a.With(t.Context(), croft.WithOptions{Create: croft.CreateOptions{
+		Snapshot: spec, Env: map[string]string{"TOKEN": "s3cr3t-value"},
+	}}, func(ctx context.Context, s *croft.Session) error {
+		sh(t, s, "mkdir -p d/e; echo x > d/f; chmod 700 d; ln -s /usr/bin/env out; ln d/f d/g")
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if infos, err := a.List(t.Context()); err != nil || len(infos) != 0 {
+		t.Errorf("With left sessions: %v, %v", infos, err)
+	}
+	data, err := json.Marshal(st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(data, []byte("s3cr3t-value")) {
+		t.Errorf("the state holds a secret: %s", data)
+	}
+	back, err := croft.ParseState(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := b.ResumeState(t.Context(), back, croft.ResumeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := sh(t, s, "cat d/f; readlink out; stat -c %a d; stat -c %h d/f; ls -d d/e"); got != "x\n/usr/bin/env\n700\n2\nd/e\n" {
+		t.Errorf("restored: %q", got)
+	}
+}
+
+// TestFailedSaveKeepsTheWorkspace makes the save fail for real: its directory is a file.
+func TestFailedSaveKeepsTheWorkspace(t *testing.T) {
+	blocked := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := openClient(t, croft.Config{})
+	st, err := c.With(t.Context(), croft.WithOptions{Create: croft.CreateOptions{
+		Snapshot: &snapshot.Spec{Type: snapshot.Tar, BasePath: blocked},
+	}}, func(ctx context.Context, s *croft.Session) error {
+		sh(t, s, "echo precious > work")
+		return nil
+	})
+	if !errors.Is(err, croft.WorkspaceStopError) || !errors.Is(err, croft.SnapshotPersistError) {
+		t.Fatalf("With error = %v, want workspace_stop_error caused by snapshot_persist_error", err)
+	}
+	if st == nil {
+		t.Fatal("no resume state")
+	}
+	e, _ := errors.AsType[*croft.Error](err)
+	place, _ := e.Details["workspace"].(string)
+	if got, err := os.ReadFile(filepath.Join(place, "work")); err != nil || string(got) != "precious\n" {
+		t.Errorf("the kept workspace at %q: %q, %v", place, got, err)
+	}
+	if _, err := c.Resume(t.Context(), st.SessionID.String()); err != nil {
+		t.Errorf("Resume of the kept session: %v", err)
+	}
+}
+
+func TestCancelledWithStillSavesAndDeletes(t *testing.T) {
+	snaps := filepath.Join(t.TempDir(), "snaps")
+	dir := filepath.Join(t.TempDir(), "state")
+	c := openClient(t, croft.Config{Dir: dir})
+	ctx, cancel := context.WithCancel(t.Context())
+	st, err := c.With(ctx, croft.WithOptions{Create: croft.CreateOptions{
+		Snapshot: &snapshot.Spec{Type: snapshot.Tar, BasePath: snaps},
+	}}, func(ctx context.Context, s *croft.Session) error {
+		sh(t, s, "echo 1 > work")
+		cancel()
+		return ctx.Err()
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("error = %v", err)
+	}
+	if st == nil || st.Fingerprint == nil {
+		t.Fatalf("the resume state does not know the save: %+v", st)
+	}
+	if entries, err := os.ReadDir(filepath.Join(dir, "sessions")); err != nil || len(entries) != 0 {
+		t.Errorf("sessions left: %v, %v", entries, err)
+	}
+	if _, err := os.Stat(filepath.Join(snaps, st.SessionID.String()+".tar")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDeleteEndsALiveSession(t *testing.T) {
+	c := openClient(t, croft.Config{})
+	s := started(t, c, croft.CreateOptions{})
+	begun := make(chan struct{})
+	var once sync.Once
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Exec(t.Context(), croft.Command{Shell: "echo up; sleep 1000",
+			Stdout: writerFunc(func(p []byte) (int, error) { once.Do(func() { close(begun) }); return len(p), nil })})
+		ended <- err
+	}()
+	<-begun
+	if err := c.Delete(t.Context(), s.ID()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("the command outlived its session without an error")
+	}
+	if _, err := os.Stat(s.HostRoot()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the workspace is still there: %v", err)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
