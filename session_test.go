@@ -206,18 +206,15 @@ func TestStateRestoresElsewhere(t *testing.T) {
 	}
 }
 
-// TestFailedSaveKeepsTheWorkspace makes the save fail for real: its directory is a file.
+// TestFailedSaveKeepsTheWorkspace makes the save fail for real: a directory has its name.
 func TestFailedSaveKeepsTheWorkspace(t *testing.T) {
-	blocked := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	snaps := t.TempDir()
 	c := openClient(t, croft.Config{})
 	st, err := c.With(t.Context(), croft.WithOptions{Create: croft.CreateOptions{
-		Snapshot: &snapshot.Spec{Type: snapshot.Tar, BasePath: blocked},
+		Snapshot: &snapshot.Spec{Type: snapshot.Tar, BasePath: snaps},
 	}}, func(ctx context.Context, s *croft.Session) error {
 		sh(t, s, "echo precious > work")
-		return nil
+		return os.Mkdir(filepath.Join(snaps, s.ID()+".tar"), 0o755)
 	})
 	if !errors.Is(err, croft.WorkspaceStopError) || !errors.Is(err, croft.SnapshotPersistError) {
 		t.Fatalf("With error = %v, want workspace_stop_error caused by snapshot_persist_error", err)
