@@ -16,11 +16,14 @@ import (
 // mappings with scalar keys, sequences, scalars, anchors and aliases; tags and
 // merge keys are refused: they give a value a meaning that its place does not show.
 func parseYAML(data []byte) (*node, *treeError) {
-	tokens := lexer.Tokenize(string(data))
+	tokens, err := guarded(func() (token.Tokens, error) { return lexer.Tokenize(string(data)), nil })
+	if err != nil {
+		return nil, yamlError(err)
+	}
 	if err := checkTokens(tokens); err != nil {
 		return nil, err
 	}
-	file, err := parseTokens(tokens)
+	file, err := guarded(func() (*ast.File, error) { return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) })
 	if err != nil {
 		return nil, yamlError(err)
 	}
@@ -42,19 +45,20 @@ func parseYAML(data []byte) (*node, *treeError) {
 	return r.value(body)
 }
 
-// errParserPanic is what a panic of the YAML parser becomes.
+// errParserPanic is what a panic of the YAML library becomes.
 var errParserPanic = errors.New("the YAML parser cannot read this text")
 
-// parseTokens calls the parser of go-yaml. On some texts that are not YAML the parser has
-// panicked with an index out of range (its issue tracker has several of them), and
-// a manifest may come from a stranger: one such text must not end a server.
-func parseTokens(tokens token.Tokens) (file *ast.File, err error) {
+// guarded calls fn of the YAML library and turns a panic into an error. The library
+// has panicked on texts that are not YAML (issues 191, 439 and 540 of
+// goccy/go-yaml), and a manifest may come from a stranger: one such text must not
+// end a server. It does not stop a stack overflow: checkTokens does.
+func guarded[T any](fn func() (T, error)) (out T, err error) {
 	defer func() {
 		if recover() != nil {
-			file, err = nil, errParserPanic
+			err = errParserPanic
 		}
 	}()
-	return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	return fn()
 }
 
 // yamlError returns the tree error for an error of the YAML parser.
