@@ -30,6 +30,8 @@ type Config struct {
 	Sinks []event.Sink
 	// Payload says how much of commands' output the events hold. The zero value: none.
 	Payload event.Policy
+	// PayloadByOp is laid over Payload for the operations that it names.
+	PayloadByOp map[event.Op]event.Policy
 	// NoEventLog leaves out the file sessions/<id>/events.jsonl.
 	NoEventLog bool
 	// OnStep, when set, is called before each recorded step of every session.

@@ -32,9 +32,10 @@ func (s *Session) Exec(ctx context.Context, cmd Command) (*Result, error) {
 		if err != nil || res == nil {
 			return event.Result{}, err
 		}
+		code := int64(res.ExitCode)
 		return event.Result{
 			Failed: res.ExitCode != 0,
-			Data:   []event.Field{event.Int("exit_code", int64(res.ExitCode))},
+			Data:   []event.Field{event.Int("exit_code", code), event.Int("process.exit.code", code)},
 			Output: event.Output{Stdout: res.Stdout, Stderr: res.Stderr},
 		}, nil
 	})
@@ -50,7 +51,23 @@ func execFields(cmd Command) []event.Field {
 	if cmd.Timeout > 0 {
 		timeout = event.Float("timeout_s", cmd.Timeout.Seconds())
 	}
-	return []event.Field{event.Strings("command", argv), timeout, event.Bool("shell", cmd.Shell != ""), event.Null("user")}
+	shell := event.Bool("shell", cmd.Shell != "")
+	if cmd.Shell != "" && (cmd.ShellPath != "" || cmd.Login) {
+		shell = event.Strings("shell", shellWords(cmd))
+	}
+	return []event.Field{event.Strings("command", argv), timeout, shell, event.Null("user")}
+}
+
+// shellWords is how an event names a shell that is not the default one.
+func shellWords(cmd Command) []string {
+	words := []string{"sh", "-c"}
+	if cmd.ShellPath != "" {
+		words[0] = cmd.ShellPath
+	}
+	if cmd.Login {
+		words[1] = "-lc"
+	}
+	return words
 }
 
 func (s *Session) exec(ctx context.Context, cmd Command) (*Result, error) {

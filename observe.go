@@ -35,7 +35,7 @@ const (
 // useRecorder replaces the recorder, which was closed or never made.
 func (s *Session) useRecorder(sinks []event.Sink, last uint64) error {
 	rec, err := event.NewRecorder(event.Config{
-		SessionID: s.ID(), Sinks: sinks, Policy: s.c.cfg.Payload, LastSeq: last, Logger: s.c.cfg.Logger,
+		SessionID: s.ID(), Sinks: sinks, Policy: s.c.cfg.Payload, PolicyByOp: s.c.cfg.PayloadByOp, LastSeq: last, Logger: s.c.cfg.Logger,
 	})
 	if err != nil {
 		return err
@@ -68,8 +68,14 @@ func (s *Session) closeEvents(ctx context.Context) error {
 // leaves an event.
 type eventWorkspace struct{ s *Session }
 
-// Running reports whether files can be written now.
-func (w eventWorkspace) Running() bool { return w.s.Running() }
+// Running reports whether files can be written now: from the moment that the
+// workspace is whole until it is let go, so that also the last events of a shutdown
+// are written (case EV-097).
+func (w eventWorkspace) Running() bool {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	return w.s.tree != nil && w.s.whole
+}
 
 // AppendFile adds data to a file of the workspace.
 func (w eventWorkspace) AppendFile(ctx context.Context, name string, data []byte) error {

@@ -23,12 +23,25 @@ type SaveReport = archive.Report
 // once nothing reads the workspace or writes to w any more.
 func (s *Session) Persist(ctx context.Context, w io.Writer) (SaveReport, error) {
 	var rep SaveReport
-	err := s.observeResult(ctx, event.OpPersistWorkspace, nil, func(ctx context.Context) (event.Result, error) {
+	data := []event.Field{event.String("workspace_root", s.shownRoot())}
+	if f, ok := w.(interface{ Name() string }); ok { // a file: where the save goes
+		data = append(data, event.String("tar_path", f.Name()))
+	}
+	err := s.observeResult(ctx, event.OpPersistWorkspace, data, func(ctx context.Context) (event.Result, error) {
 		var err error
 		rep, err = s.pack(ctx, w)
 		return event.Result{Data: []event.Field{event.Int("bytes", rep.Bytes)}}, err
 	})
 	return rep, err
+}
+
+// shownRoot is the workspace's path in events: what commands see it at where it is
+// croft's own, else the caller's directory.
+func (s *Session) shownRoot() string {
+	if seen := s.seenRoot(); seen != "" {
+		return seen
+	}
+	return s.HostRoot()
 }
 
 func (s *Session) pack(ctx context.Context, w io.Writer) (SaveReport, error) {
@@ -68,7 +81,11 @@ func (s *Session) Hydrate(ctx context.Context, r io.Reader) (SaveReport, error) 
 		return rep, err
 	}
 	defer leave()
-	err = s.observeResult(ctx, event.OpHydrateWorkspace, nil, func(ctx context.Context) (event.Result, error) {
+	data := []event.Field{event.String("untar_dir", s.shownRoot())}
+	if l, ok := r.(interface{ Len() int }); ok { // bytes.Reader, strings.Reader, bytes.Buffer
+		data = append(data, event.Int("bytes", int64(l.Len())))
+	}
+	err = s.observeResult(ctx, event.OpHydrateWorkspace, data, func(ctx context.Context) (event.Result, error) {
 		var err error
 		rep, err = s.hydrate(ctx, r)
 		return event.Result{Data: []event.Field{event.Int("bytes", rep.Bytes)}}, err

@@ -26,7 +26,10 @@ func (s *Session) ExposedPort(ctx context.Context, port int) (Endpoint, error) {
 		func(context.Context) (event.Result, error) {
 			var err error
 			end, err = s.exposedPort(port)
-			return event.Result{Data: []event.Field{event.String("host", end.Host)}}, err
+			// The names of OpenTelemetry's conventions; they stand in place of the start's.
+			return event.Result{Replace: true, Data: []event.Field{
+				event.String("server.address", end.Host), event.Int("server.port", int64(end.Port)),
+			}}, err
 		})
 	return end, err
 }

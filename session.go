@@ -37,6 +37,7 @@ type Session struct {
 	lock    *state.Lock   // nil unless this session is live here
 	env     []string      // of commands; set with cell
 	running bool
+	whole   bool    // running, or was since tree was opened: the workspace is filled
 	execs   execSet // commands that run now
 
 	hooks  []*hook
@@ -66,6 +67,24 @@ func (s *Session) Running() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.running
+}
+
+// Alive reports whether the session is running and its warden lives. Unlike Running
+// it leaves a start and a finish event, as a question of the agent's program does
+// (case EV-009); its only errors are those of sinks that must not fail.
+func (s *Session) Alive(ctx context.Context) (bool, error) {
+	var alive bool
+	err := s.observeResult(ctx, event.OpRunning, nil, func(context.Context) (event.Result, error) {
+		if cell := s.liveCell(); cell != nil && s.Running() {
+			select {
+			case <-cell.Done():
+			default:
+				alive = true
+			}
+		}
+		return event.Result{Data: []event.Field{event.Bool("alive", alive)}}, nil
+	})
+	return alive, err
 }
 
 // Root returns the path of the workspace as commands see it: the caller's own path

@@ -103,7 +103,7 @@ func (s *Session) markRunning(ctx context.Context) error {
 		return err
 	}
 	s.mu.Lock()
-	s.running = true
+	s.running, s.whole = true, true
 	s.mu.Unlock()
 	return nil
 }
@@ -142,7 +142,7 @@ func (s *Session) endCell(ctx context.Context) error {
 func (s *Session) releaseTree() {
 	s.mu.Lock()
 	t := s.tree
-	s.tree = nil
+	s.tree, s.whole = nil, false
 	s.mu.Unlock()
 	if t != nil {
 		_ = t.Close() // descriptors opened for reading: nothing can be lost by a failed close

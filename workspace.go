@@ -151,7 +151,7 @@ func (s *Session) openTree(place string) error {
 	}
 	s.mu.Lock()
 	old := s.tree
-	s.tree, s.rec.Root = t, t.Path()
+	s.tree, s.whole, s.rec.Root = t, false, t.Path()
 	s.mu.Unlock()
 	if old != nil {
 		return old.Close()
