@@ -36,7 +36,7 @@ func (s *Session) Exec(ctx context.Context, cmd Command) (*Result, error) {
 		return event.Result{
 			Failed: res.ExitCode != 0,
 			Data:   []event.Field{event.Int("exit_code", code), event.Int("process.exit.code", code)},
-			Output: event.Output{Stdout: res.Stdout, Stderr: res.Stderr},
+			Output: &event.Output{Stdout: res.Stdout, Stderr: res.Stderr},
 		}, nil
 	})
 	return res, err

@@ -115,7 +115,7 @@ func TestChain(t *testing.T) {
 			event.Chain(sink("other chain", event.Delivery{}, nil)),
 			sink("alone", event.Delivery{}, nil),
 		}})
-		err := rec.Emit(t.Context(), &event.Record{Op: event.OpRead, Phase: event.PhaseStart}, event.Output{})
+		err := rec.Emit(t.Context(), &event.Record{Op: event.OpRead, Phase: event.PhaseStart}, nil)
 		if !errors.Is(err, fault.EventSinkError) || !errors.Is(err, errSink) {
 			t.Errorf("Emit = %v, want event_sink_error around the cause", err)
 		}
@@ -170,7 +170,7 @@ func TestQueueFull(t *testing.T) {
 	}, event.Delivery{Mode: event.Async, OnError: event.Raise})
 	rec := newRecorder(t, event.Config{Sinks: []event.Sink{slow}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	emit := func() {
-		if err := rec.Emit(t.Context(), &event.Record{Op: event.OpRead, Phase: event.PhaseStart}, event.Output{}); err != nil {
+		if err := rec.Emit(t.Context(), &event.Record{Op: event.OpRead, Phase: event.PhaseStart}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -249,7 +249,7 @@ func TestCallbackOwnsItsRecord(t *testing.T) {
 		}, event.Delivery{}),
 		event.Callback(func(_ context.Context, r event.Record, _ event.Workspace) error { second = r; return nil }, event.Delivery{}),
 	}})
-	res := event.Result{Output: event.Output{Stdout: []byte("out")}}
+	res := event.Result{Output: &event.Output{Stdout: []byte("out")}}
 	if err := op(t, rec, event.OpExec, res, nil, event.Strings("command", argv)); err != nil {
 		t.Fatal(err)
 	}

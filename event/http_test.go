@@ -140,7 +140,7 @@ func TestHTTPTimeout(t *testing.T) {
 				rec := newRecorder(t, event.Config{Sinks: []event.Sink{event.HTTP("https://example.invalid/", event.HTTPOptions{
 					Delivery: event.Delivery{Mode: event.Sync, OnError: event.Raise}, Timeout: tt.set, Transport: hangs})}})
 				begun := time.Now() // of the bubble's clock, which only waiting moves
-				err := rec.Emit(t.Context(), &event.Record{Op: event.OpRead, Phase: event.PhaseStart}, event.Output{})
+				err := rec.Emit(t.Context(), &event.Record{Op: event.OpRead, Phase: event.PhaseStart}, nil)
 				if !errors.Is(err, fault.EventSinkError) {
 					t.Errorf("Emit = %v", err)
 				}

@@ -61,12 +61,12 @@ func (p Policy) check() error {
 
 // apply returns the record as a sink under e may see it; r itself where nothing
 // has to change. It never changes r.
-func (e effective) apply(r *Record, out Output) *Record {
+func (e effective) apply(r *Record, out *Output) *Record {
 	hide := false
 	if !e.writeLen {
 		_, hide = r.Data.Get("bytes")
 	}
-	show := e.execOutput && r.Phase == PhaseFinish && (out.Stdout != nil || out.Stderr != nil)
+	show := e.execOutput && r.Phase == PhaseFinish && out != nil
 	if !hide && !show {
 		return r
 	}
@@ -74,10 +74,8 @@ func (e effective) apply(r *Record, out Output) *Record {
 	if hide {
 		c.Data = r.Data.without("bytes")
 	}
-	if show && out.Stdout != nil {
+	if show {
 		c.Stdout = new(Clip(out.Stdout, e.maxStdout))
-	}
-	if show && out.Stderr != nil {
 		c.Stderr = new(Clip(out.Stderr, e.maxStderr))
 	}
 	return &c

@@ -65,7 +65,7 @@ func TestPolicyLayers(t *testing.T) {
 			rec := newRecorder(t, event.Config{Policy: tt.base, PolicyByOp: tt.byOp,
 				Sinks: []event.Sink{got.sink(event.Delivery{Policy: tt.sink}), other.sink(event.Delivery{Policy: event.Policy{
 					IncludeExecOutput: new(true), IncludeWriteLen: new(true), MaxStdoutChars: new(100)}})}})
-			res := event.Result{Output: event.Output{Stdout: []byte("abcdef"), Stderr: []byte{}}}
+			res := event.Result{Output: &event.Output{Stdout: []byte("abcdef")}}
 			if err := op(t, rec, event.OpExec, res, nil, event.Int("bytes", 5)); err != nil {
 				t.Fatal(err)
 			}
@@ -80,6 +80,9 @@ func TestPolicyLayers(t *testing.T) {
 				if _, ok := r.Data.Get("bytes"); ok != tt.bytes {
 					t.Errorf("%s record has bytes: %v, want %v", r.Phase, ok, tt.bytes)
 				}
+			}
+			if tt.stdout != nil && (finish.Stderr == nil || *finish.Stderr != "") {
+				t.Errorf("stderr = %v, want an empty one (EV-022)", finish.Stderr)
 			}
 			// EV-083: one sink's policy does not touch another's record.
 			if o := other.all()[1]; o.Stdout == nil || *o.Stdout != "abcdef" || len(o.Data) != 1 {

@@ -49,7 +49,8 @@ type Recorder struct {
 	active sync.WaitGroup
 }
 
-// Output is what a command wrote. A record gets of it what the policy allows.
+// Output is what a command wrote, be it nothing. A record gets of it what the
+// policy allows.
 type Output struct {
 	Stdout, Stderr []byte
 }
@@ -117,14 +118,14 @@ func (r *Recorder) Seq() uint64 {
 
 // Emit hands one record to every sink. [Recorder.Start] and [Span.Finish] call
 // it; a program with records of its own may too. Empty fields of rec (Version,
-// EventID, Time, SessionID, Seq) are filled in; of out, each sink's record gets
-// what that sink's policy allows. rec and what it points to are no longer used
+// EventID, Time, SessionID, Seq) are filled in; of out, which is nil for what is no
+// command, each sink's record gets what that sink's policy allows. rec and what it points to are no longer used
 // once Emit has returned.
 //
 // The error, if any, is [fault.EventSinkError]: a sink that is waited for failed
 // and raises. The other sinks got the record all the same, except those behind it
 // in its chain. After [Recorder.Close] the error is [fault.NotAvailable].
-func (r *Recorder) Emit(ctx context.Context, rec *Record, out Output) error {
+func (r *Recorder) Emit(ctx context.Context, rec *Record, out *Output) error {
 	if len(r.outlets) == 0 {
 		return r.count(rec)
 	}
@@ -166,7 +167,7 @@ func (r *Recorder) count(rec *Record) error {
 // stamp fills in rec and puts it in the queue of each sink that is not waited
 // for. It holds the lock over both, so that a queue's order is that of the numbers.
 // Unless it fails, r.active has gone up by one.
-func (r *Recorder) stamp(rec *Record, out Output) error {
+func (r *Recorder) stamp(rec *Record, out *Output) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {

@@ -27,8 +27,8 @@ type Result struct {
 	Data []Field
 	// Replace leaves the start record's data out.
 	Replace bool
-	// Output is what a command wrote.
-	Output Output
+	// Output is what a command wrote; nil for what is no command.
+	Output *Output
 }
 
 // Start writes the record of an operation that is about to run.
@@ -47,7 +47,7 @@ func (r *Recorder) Start(ctx context.Context, op Op, data ...Field) (*Span, erro
 	if len(r.outlets) > 0 {
 		s.r.SpanID = r.newSpanID()
 	}
-	if err := r.Emit(ctx, &s.r, Output{}); err != nil {
+	if err := r.Emit(ctx, &s.r, nil); err != nil {
 		if !errors.Is(err, fault.NotAvailable) {
 			// The sink that failed has been reported; what counts here is that no
 			// other sink's trail is left with an operation that never ends.
@@ -70,7 +70,7 @@ func (s *Span) Finish(ctx context.Context, res Result, err error) error {
 	s.r.Seq, s.r.EventID, s.r.Time = 0, zeroID, time.Time{}
 	s.r.DurationMS = float64(time.Since(s.begun).Nanoseconds()) / 1e6
 	s.r.OK = err == nil && !res.Failed
-	var out Output
+	var out *Output
 	if err != nil {
 		s.r.setError(err)
 	} else {

@@ -42,7 +42,7 @@ func TestSpan(t *testing.T) {
 			data: `{"1":null,"2":null,"3":null,"4":null,"5":null,"6":null,"path":"x.txt","user":null}`},
 		{name: "not done, without an error (EV-004)", res: event.Result{Failed: true}, data: `{"path":"x.txt","user":null}`},
 		{name: "failed: the result is not looked at (EV-026)",
-			res:  event.Result{Data: []event.Field{event.Int("exit_code", 0)}, Output: event.Output{Stdout: []byte("abc")}},
+			res:  event.Result{Data: []event.Field{event.Int("exit_code", 0)}, Output: &event.Output{Stdout: []byte("abc")}},
 			err:  &fault.Error{Code: fault.WorkspaceReadNotFound, Message: "there is none", Retry: fault.RetryNo, Err: errors.New("/host/path")},
 			want: event.Record{ErrorCode: fault.WorkspaceReadNotFound, ErrorType: "croft.Error", ErrorMessage: "there is none", ErrorRetryable: fault.RetryNo},
 			data: `{"path":"x.txt","user":null}`},

@@ -54,7 +54,7 @@ func TestInWorkspace(t *testing.T) {
 			}
 			for i, s := range tt.steps {
 				w.setRunning(s.running)
-				if err := rec.Emit(t.Context(), &event.Record{Op: s.op, Phase: s.phase}, event.Output{}); err != nil {
+				if err := rec.Emit(t.Context(), &event.Record{Op: s.op, Phase: s.phase}, nil); err != nil {
 					t.Fatal(err)
 				}
 				if err := rec.Flush(t.Context()); err != nil {
@@ -119,7 +119,7 @@ func TestInWorkspaceFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	emit := func() error {
-		return rec.Emit(t.Context(), &event.Record{Op: event.OpWrite, Phase: event.PhaseStart}, event.Output{})
+		return rec.Emit(t.Context(), &event.Record{Op: event.OpWrite, Phase: event.PhaseStart}, nil)
 	}
 	w.fail(errSink)
 	if err := emit(); !errors.Is(err, fault.EventSinkError) || !errors.Is(err, errSink) {
