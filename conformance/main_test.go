@@ -9,11 +9,21 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/croftdev/croft"
 )
 
-// TestMain runs the cases and then
+// TestMain lets croft's helpers re-execute this binary, runs the cases, and then
 // prints the counts and writes the report.
 func TestMain(m *testing.M) {
+	croft.Init()
+	if os.Getenv(childVar) != "" {
+		if err := child(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	// The cases' modes are those of umask 022.
 	syscall.Umask(0o022)
 	code := m.Run()
