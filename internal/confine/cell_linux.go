@@ -17,9 +17,9 @@ import (
 // safe for use by several goroutines.
 type Cell struct {
 	starter   *starterProc
-	id        uint32
 	tier      policy.Tier
-	link      *link
+	link      *link // everything but spawns
+	spawns    *link
 	ready     ready
 	pid       int
 	startTime uint64
@@ -33,8 +33,8 @@ type Cell struct {
 	lost     bool // no answer will come any more
 }
 
-func newCell(st *starterProc, id uint32, tier policy.Tier, control *link) *Cell {
-	return &Cell{starter: st, id: id, tier: tier, link: control, done: make(chan struct{}), children: make(map[uint32]*child)}
+func newCell(st *starterProc, tier policy.Tier, control, spawns *link) *Cell {
+	return &Cell{starter: st, tier: tier, link: control, spawns: spawns, done: make(chan struct{}), children: make(map[uint32]*child)}
 }
 
 // hold takes what the starter told of the warden.
@@ -83,6 +83,7 @@ func (c *Cell) awaitEnd() {
 func (c *Cell) ended() {
 	c.endOnce.Do(func() {
 		c.link.close()
+		c.spawns.close()
 		c.loseChildren()
 		c.mu.Lock()
 		if c.pidfd != nil {
@@ -209,18 +210,28 @@ func (c *Cell) sendCommand(id uint32, spec process.Spec) error {
 		return &process.StartError{Step: process.StepExec, Name: spec.Argv[0], Errno: syscall.E2BIG}
 	}
 	if packetHead+len(body) <= maxPacket {
-		return c.send(packet{kind: msgSpawn, id: id, body: body}, fds[:]...)
+		return asLost(c.spawns.send(packet{kind: msgSpawn, id: id, body: body}.append(nil), fds[:]...))
 	}
 	mem, err := memoryFile("croft-command", body)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(mem)
-	return c.send(packet{kind: msgSpawnBig, id: id}, append([]int{mem}, fds[:]...)...)
+	return asLost(c.spawns.send(packet{kind: msgSpawnBig, id: id}.append(nil), append([]int{mem}, fds[:]...)...))
 }
 
-func (c *Cell) send(p packet, fds ...int) error {
-	err := c.link.send(p.append(nil), fds...)
+// send asks something about a running command; the warden's death is no error, since
+// every process of the cell is gone with it.
+func (c *Cell) send(p packet) error {
+	err := asLost(c.link.send(p.append(nil)))
+	if errors.Is(err, ErrLost) {
+		return nil
+	}
+	return err
+}
+
+// asLost marks the errors of a socket whose other end is gone.
+func asLost(err error) error {
 	if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("%w: %w", ErrLost, err)
 	}
@@ -313,18 +324,10 @@ func (ch *child) Wait(ctx context.Context) (process.Status, error) {
 
 // Signal implements process.Child.
 func (ch *child) Signal(sig syscall.Signal) error {
-	return ignoreLost(ch.cell.send(packet{kind: msgSignal, id: ch.id, a: uint64(sig)}))
+	return ch.cell.send(packet{kind: msgSignal, id: ch.id, a: uint64(sig)})
 }
 
 // Kill implements process.Child.
 func (ch *child) Kill() error {
-	return ignoreLost(ch.cell.send(packet{kind: msgKill, id: ch.id}))
-}
-
-// ignoreLost: with the warden every process of the cell is gone.
-func ignoreLost(err error) error {
-	if errors.Is(err, ErrLost) {
-		return nil
-	}
-	return err
+	return ch.cell.send(packet{kind: msgKill, id: ch.id})
 }

@@ -20,11 +20,13 @@ const (
 // Descriptors that a helper starts with, besides /dev/null as 0 and 1 and a memory file
 // for its last words as 2.
 const (
-	fdSocket    = 3 // starter: to croft; warden: to croft
-	fdSetup     = 4 // warden: memory file with the setup
-	fdFirst     = 5 // warden: first of what the setup refers to
-	selfProgram = "/proc/self/exe"
+	fdSocket = 3 // to croft: requests to the starter; everything but spawns of a warden
+	fdSetup  = 4 // warden: memory file with the setup
+	fdSpawn  = 5 // warden: from croft, the commands to start
 )
+
+// selfProgram is the program that is running, also when its file was replaced.
+const selfProgram = "/proc/self/exe"
 
 // initCalled tells that this program calls Init, so that it can be its own helper.
 var initCalled atomic.Bool
@@ -55,6 +57,11 @@ func initHelper() {
 	// thread that forked, not the process (prctl(2), PR_SET_PDEATHSIG).
 	runtime.LockOSThread()
 	debug.SetGCPercent(25)
+	// A helper has four threads that ever run at once; on a large machine each further
+	// one that Go provides for costs memory in every session.
+	if runtime.NumCPU() > 4 {
+		runtime.GOMAXPROCS(4)
+	}
 	unix.Umask(0o022)
 	role()
 	os.Exit(0)

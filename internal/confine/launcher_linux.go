@@ -123,10 +123,10 @@ func (st *starterProc) launch(ctx context.Context, set setup, dirs []*os.File) (
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
-	if len(dirs)+2 > maxDescriptors {
+	if len(dirs)+3 > maxDescriptors {
 		return nil, &fault.Error{
 			Code: fault.LimitExceeded, Op: "start", Reason: "grants", Retry: fault.RetryNo,
-			Message: fmt.Sprintf("a session can have at most %d grants", maxDescriptors-3),
+			Message: fmt.Sprintf("a session can have at most %d grants", maxDescriptors-4),
 		}
 	}
 	setupFD, err := memoryFile("croft-setup", text)
@@ -134,19 +134,22 @@ func (st *starterProc) launch(ctx context.Context, set setup, dirs []*os.File) (
 		return nil, lost(err)
 	}
 	defer unix.Close(setupFD)
-	ours, theirs, err := socketPair()
+	control, theirControl, err := newLinkPair("warden")
 	if err != nil {
 		return nil, lost(err)
 	}
-	control, err := newLink(ours, "warden")
+	spawn, theirSpawn, err := newLinkPair("spawn")
 	if err != nil {
-		unix.Close(theirs)
+		control.close()
+		unix.Close(theirControl)
 		return nil, lost(err)
 	}
-	c, err := st.request(set.Tier, control, append([]int{theirs, setupFD}, rawFDs(dirs)...))
-	// The warden's end is the starter's and the warden's now. Held here, it would keep
-	// the socket open when they are gone.
-	unix.Close(theirs)
+	c := newCell(st, set.Tier, control, spawn)
+	err = st.request(c, append([]int{theirControl, setupFD, theirSpawn}, rawFDs(dirs)...))
+	// The warden's ends are the starter's and the warden's now. Held here, they would keep
+	// the sockets open when those are gone.
+	unix.Close(theirControl)
+	unix.Close(theirSpawn)
 	if err != nil {
 		return nil, err
 	}

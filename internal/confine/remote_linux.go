@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/croftdev/croft/internal/fault"
-	"github.com/croftdev/croft/policy"
 	"golang.org/x/sys/unix"
 )
 
@@ -57,16 +56,12 @@ func (l *Launcher) program() (string, error) {
 
 // startStarter starts the helper and shakes hands with it.
 func startStarter(ctx context.Context, program string) (*starterProc, error) {
-	ours, theirs, err := socketPair()
+	l, theirs, err := newLinkPair("starter")
 	if err != nil {
 		return nil, lost(err)
 	}
 	theirEnd := os.NewFile(uintptr(theirs), "starter")
 	defer theirEnd.Close()
-	l, err := newLink(ours, "starter")
-	if err != nil {
-		return nil, lost(err)
-	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		l.close()
@@ -134,41 +129,38 @@ func (st *starterProc) shakeHands(ctx context.Context) error {
 	return nil
 }
 
-// request asks for a warden and returns its cell, which is not ready yet. It owns
-// control.
-func (st *starterProc) request(tier policy.Tier, control *link, fds []int) (*Cell, error) {
+// request asks for a warden for c. After an error the cell is gone.
+func (st *starterProc) request(c *Cell, fds []int) error {
 	answer := make(chan launched, 1)
 	st.mu.Lock()
 	if st.lost {
 		st.mu.Unlock()
-		control.close()
-		return nil, lost(fmt.Errorf("%w%s", ErrLost, st.lastWords()))
+		c.ended()
+		return lost(fmt.Errorf("%w%s", ErrLost, st.lastWords()))
 	}
 	st.next++
 	id := st.next
 	st.pending[id] = answer
-	c := newCell(st, id, tier, control)
 	st.cells[id] = c
 	st.mu.Unlock()
-	err := st.link.send(packet{kind: msgLaunch, id: id}.append(nil), fds...)
-	if err != nil {
+	if err := st.link.send(packet{kind: msgLaunch, id: id}.append(nil), fds...); err != nil {
 		st.forget(id)
-		control.close()
-		return nil, lost(err)
+		c.ended()
+		return lost(err)
 	}
 	// The starter always answers, at the latest by its end; it never waits for the warden.
 	a := <-answer
 	if a.err != nil {
 		st.forget(id)
-		control.close()
-		return nil, a.err
+		c.ended()
+		return a.err
 	}
 	if err := c.hold(a); err != nil {
-		control.close()
+		c.link.close()
 		<-c.done
-		return nil, lost(err)
+		return lost(err)
 	}
-	return c, nil
+	return nil
 }
 
 func (st *starterProc) forget(id uint32) {

@@ -108,6 +108,20 @@ func newLink(fd int, name string) (*link, error) {
 	return &link{f: f, rc: rc}, nil
 }
 
+// newLinkPair returns a link and the other end of its socket.
+func newLinkPair(name string) (*link, int, error) {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, -1, err
+	}
+	l, err := newLink(ours, name)
+	if err != nil {
+		unix.Close(theirs)
+		return nil, -1, err
+	}
+	return l, theirs, nil
+}
+
 func (l *link) send(b []byte, fds ...int) error {
 	var err error
 	werr := l.rc.Write(func(fd uintptr) bool {

@@ -15,7 +15,6 @@ import (
 type warden struct {
 	setup *setup
 	null  int // /dev/null inside
-	jobs  chan job
 
 	mu      sync.Mutex
 	changed *sync.Cond     // forking
@@ -29,9 +28,6 @@ type warden struct {
 // behind can be killed.
 const maxEnded = 4096
 
-// maxJobs bounds the commands that wait for their fork.
-const maxJobs = 1024
-
 // job is one command to start.
 type job struct {
 	id    uint32
@@ -41,8 +37,7 @@ type job struct {
 
 func newWarden(s *setup, null int) *warden {
 	w := &warden{
-		setup: s, null: null, jobs: make(chan job, maxJobs),
-		running: make(map[int]uint32), pids: make(map[uint32]int),
+		setup: s, null: null, running: make(map[int]uint32), pids: make(map[uint32]int),
 	}
 	w.changed = sync.NewCond(&w.mu)
 	return w
@@ -60,23 +55,22 @@ func (w *warden) sendReady(body []byte) error {
 	return send(fdSocket, packet{kind: msgReady}.append(nil), fd)
 }
 
-// serve handles croft's messages until croft closes its end.
+// serve handles croft's messages about running commands until croft closes its end.
+// It never waits for the confined thread, so that a command which hangs can be ended.
 func (w *warden) serve() {
 	go w.reap()
 	buf := make([]byte, maxPacket)
 	for {
-		n, fds, err := receive(fdSocket, buf, 4)
+		n, fds, err := receive(fdSocket, buf, 1)
 		if err != nil {
 			return
 		}
+		closeAll(fds)
 		p, err := parsePacket(buf[:n])
 		if err != nil {
-			closeAll(fds)
 			return
 		}
 		switch p.kind {
-		case msgSpawn, msgSpawnBig:
-			w.accept(p, fds)
 		case msgSignal:
 			w.signal(p.id, syscall.Signal(p.a))
 		case msgKill:
@@ -85,8 +79,8 @@ func (w *warden) serve() {
 	}
 }
 
-// accept queues a command.
-func (w *warden) accept(p packet, fds []int) {
+// parseJob returns the command that a packet of the spawn socket asks for. It owns fds.
+func parseJob(p packet, fds []int) (job, error) {
 	body := p.body
 	var err error
 	if p.kind == msgSpawnBig && len(fds) == 4 {
@@ -98,24 +92,23 @@ func (w *warden) accept(p packet, fds []int) {
 	if err == nil {
 		cmd, err = parseCommand(body)
 	}
-	if err != nil || len(fds) != 3 {
-		closeAll(fds)
-		w.refuse(p.id, process.StepOther, unix.EBADMSG)
-		return
+	if err == nil && len(fds) != 3 {
+		err = errWire
 	}
-	select {
-	case w.jobs <- job{p.id, cmd, [3]int(fds)}:
-	default:
+	if err != nil {
 		closeAll(fds)
-		w.refuse(p.id, process.StepOther, unix.EAGAIN)
+		return job{}, err
 	}
+	return job{p.id, cmd, [3]int(fds)}, nil
 }
 
 func (w *warden) refuse(id uint32, step process.Step, errno syscall.Errno) {
 	_ = w.tell(packet{kind: msgRefused, id: id, a: uint64(step), b: uint64(errno)})
 }
 
-// forkCommands confines its thread, says so, and forks every command of the cell.
+// forkCommands confines its thread, says so, and forks every command of the cell. The
+// thread reads the requests itself: to be woken by another one would take a noticeable
+// part of the time of a fork.
 func (w *warden) forkCommands(confined chan<- confinement) {
 	// Never unlocked: the thread is of no use for anything else.
 	runtime.LockOSThread()
@@ -124,8 +117,23 @@ func (w *warden) forkCommands(confined chan<- confinement) {
 	if c.err != nil {
 		return
 	}
-	for j := range w.jobs {
-		w.fork(j)
+	buf := make([]byte, maxPacket)
+	for {
+		n, fds, err := receive(fdSpawn, buf, 4)
+		if err != nil {
+			return
+		}
+		p, err := parsePacket(buf[:n])
+		if err != nil {
+			closeAll(fds)
+			return
+		}
+		j, err := parseJob(p, fds)
+		if err != nil {
+			w.refuse(p.id, process.StepOther, unix.EBADMSG)
+			continue
+		}
+		w.fork(&j)
 		for _, fd := range j.stdio {
 			if fd != w.null {
 				unix.Close(fd)
@@ -136,7 +144,7 @@ func (w *warden) forkCommands(confined chan<- confinement) {
 
 // fork starts one command. The search for the program and the change of directory
 // happen here, on the confined thread, with the command's own rights.
-func (w *warden) fork(j job) {
+func (w *warden) fork(j *job) {
 	dir := j.cmd.dir
 	if dir == "" {
 		dir = w.setup.Root

@@ -65,7 +65,7 @@ func (s *starter) read(requests chan<- launchRequest) {
 			if p.a != wireVersion {
 				return
 			}
-		case err == nil && p.kind == msgLaunch && len(fds) >= 2:
+		case err == nil && p.kind == msgLaunch && len(fds) >= 3:
 			requests <- launchRequest{p.id, fds}
 		default:
 			closeAll(fds)
@@ -94,7 +94,7 @@ func (s *starter) launch(r launchRequest) {
 
 // fork makes what only this side can make and forks the warden.
 func (s *starter) fork(r launchRequest) (wardenProc, int, error) {
-	control, dirs := r.fds[0], r.fds[2:]
+	control, spawn, dirs := r.fds[0], r.fds[2], r.fds[3:]
 	var set setup
 	text, err := readMemoryFile(r.fds[1], maxCommand)
 	if err == nil {
@@ -116,7 +116,7 @@ func (s *starter) fork(r launchRequest) (wardenProc, int, error) {
 			return wardenProc{}, 0, err
 		}
 	}
-	files, err := wardenFiles(&set, control)
+	files, err := wardenFiles(&set, control, spawn)
 	if err != nil {
 		return wardenProc{}, 0, err
 	}
@@ -164,8 +164,8 @@ func wardenAttr(set *setup) *syscall.SysProcAttr {
 
 // wardenFiles returns the warden's descriptors and rewrites the setup to their
 // numbers. The caller closes the one at fdSetup.
-func wardenFiles(set *setup, control int) ([]uintptr, error) {
-	files := []uintptr{0, 1, 2, uintptr(control), 0}
+func wardenFiles(set *setup, control, spawn int) ([]uintptr, error) {
+	files := []uintptr{0, 1, 2, uintptr(control), 0, uintptr(spawn)}
 	pass := func(fd *int) {
 		if *fd != 0 {
 			files = append(files, uintptr(*fd))

@@ -73,6 +73,7 @@ func startWarden() (*warden, *ready, error) {
 		err = errWire
 	}
 	unix.Close(fdSetup)
+	unix.CloseOnExec(fdSpawn)
 	if err != nil {
 		return nil, nil, failed(stepSetup, "", err)
 	}

@@ -25,10 +25,10 @@ type kind uint8
 
 const (
 	msgHello    kind = iota + 1 // both ways with the starter: version
-	msgLaunch                   // to the starter: fork a warden; descriptors: control, setup, binds
+	msgLaunch                   // to the starter: fork a warden; descriptors: control, setup, spawns, binds
 	msgLaunched                 // from the starter: pid, start time; descriptor: pidfd
 	msgGone                     // from the starter: the warden was reaped
-	msgSpawn                    // to the warden: a command; descriptors: its stdio
+	msgSpawn                    // to the confined thread: a command; descriptors: its stdio
 	msgSpawnBig                 // the same, with the command in a memory file as first descriptor
 	msgSignal                   // to the warden: signal a command's process group
 	msgKill                     // to the warden: kill all of a command
