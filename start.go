@@ -2,6 +2,7 @@ package croft
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/croftdev/croft/event"
@@ -27,7 +28,9 @@ func (s *Session) Start(ctx context.Context) error {
 		return err
 	}
 	defer leave()
-	s.reopen()
+	if err := s.reopen(); err != nil {
+		return err
+	}
 	return s.observe(ctx, event.OpStart, nil, s.bringUp)
 }
 
@@ -173,11 +176,26 @@ func (s *Session) markNotRunning(context.Context) error {
 	return s.save(rec)
 }
 
-// reopen forgets that the session was closed.
-func (s *Session) reopen() {
+// reopen takes a session that was closed again: its lock and its events.
+func (s *Session) reopen() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	held := s.lock != nil
 	s.closer.finished, s.closer.unsaved = false, false
+	s.mu.Unlock()
+	if held {
+		return nil
+	}
+	lock, err := s.c.dir.Lock(s.id)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.lock = lock
+	s.mu.Unlock()
+	if err := first(s.openEvents(), s.c.hold(s)); err != nil {
+		return errors.Join(err, s.letGo())
+	}
+	return nil
 }
 
 // flushTime bounds the wait for event deliveries at Close.

@@ -20,9 +20,6 @@ func (s *Session) ensureBackend(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := s.relock(); err != nil {
-		return err
-	}
 	s.mu.Lock()
 	warden := s.rec.Warden
 	s.mu.Unlock()
@@ -31,24 +28,6 @@ func (s *Session) ensureBackend(ctx context.Context) error {
 		// the workspace is touched while commands of that one can still write in it.
 		return warden.WaitGone(ctx)
 	}
-	return nil
-}
-
-// relock takes the session's lock again after a Close.
-func (s *Session) relock() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.lock != nil {
-		return nil
-	}
-	lock, err := s.c.dir.Lock(s.id)
-	if err != nil {
-		return err
-	}
-	if err := s.c.hold(s); err != nil {
-		return errors.Join(err, lock.Release())
-	}
-	s.lock = lock
 	return nil
 }
 
