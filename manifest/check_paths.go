@@ -14,12 +14,17 @@ const (
 	pathMax = 4095
 )
 
+// maxComponents is the deepest path. It is croft's own: the kernel has no such limit,
+// and nobody a use for it, but what is checked for each component above each entry
+// has to stay cheap on a manifest that was made to cost time.
+const maxComponents = 255
+
 // located is an entry's name and where it is written.
 type located struct {
 	name  string // as it was written
 	dir   string // path of what holds it
 	at    position
-	place string
+	place *trail
 }
 
 // paths are the entries that a manifest puts into the workspace.
@@ -64,7 +69,11 @@ func (r *reader) entryName(at located) (string, bool) {
 	if reason := relativeProblem(full); reason != "" {
 		return refuse(full, reason, pathProblem(reason))
 	}
-	for _, part := range components(full) {
+	parts := components(full)
+	if len(parts) > maxComponents {
+		return refuse(full, "name", fmt.Sprintf("the path has more than %d components", maxComponents))
+	}
+	for _, part := range parts {
 		if len(part) > nameMax {
 			return refuse(full, "name", fmt.Sprintf("a name is longer than %d bytes", nameMax))
 		}
@@ -94,11 +103,12 @@ func (r *reader) checkPaths(m *Manifest) {
 				fmt.Sprintf("a %s cannot be the workspace itself; give it a name", p.entry.Type()))
 		}
 	}
+	above := ancestors{entries: first, files: map[string]*placed{}}
 	for _, p := range r.paths.all {
 		if !p.ok {
 			continue
 		}
-		if file, ok := fileAbove(first, p.path); ok {
+		if file := above.file(p.path); file != nil {
 			r.refusePath(p.at, p.place, fault.InvalidManifestPath, "below_file", p.path,
 				fmt.Sprintf("the entry lies below a file, %s in line %d", file.place, file.at.line))
 		}
@@ -112,18 +122,30 @@ func isTree(e Entry) bool {
 	return e.IsDir() && !mount
 }
 
-// fileAbove returns the entry above path that is a file, if there is one.
-func fileAbove(entries map[string]placed, path string) (placed, bool) {
-	for {
-		i := strings.LastIndexByte(path, '/')
-		if i < 0 {
-			return placed{}, false
-		}
-		path = path[:i]
-		if p, ok := entries[path]; ok && p.entry != nil && !p.entry.IsDir() {
-			return p, true
-		}
+// ancestors finds the files above paths. It remembers what it found, so that many
+// entries below one deep directory cost no more than that directory.
+type ancestors struct {
+	entries map[string]placed
+	files   map[string]*placed // by directory
+}
+
+// file returns the entry above path that is a file, or nil.
+func (a ancestors) file(path string) *placed {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return nil
 	}
+	dir := path[:i]
+	found, known := a.files[dir]
+	if !known {
+		if p, ok := a.entries[dir]; ok && p.entry != nil && !p.entry.IsDir() {
+			found = &p
+		} else {
+			found = a.file(dir)
+		}
+		a.files[dir] = found
+	}
+	return found
 }
 
 // checkTargets checks where the mounts appear.

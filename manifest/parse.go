@@ -26,9 +26,9 @@ type Options struct {
 	// Name is the manifest's name in error messages, such as its file's; "manifest" by default.
 	Name string
 	// Untrusted refuses what reaches for the host: extra_path_grants, local_file,
-	// local_dir and skills with a source on the host, host variables and host files in the
-	// environment, and credential files of mounts. A manifest that came over the network or from
-	// an agent is read so; what the caller wants to grant it adds itself.
+	// local_dir and skills with a source on the host, host variables and host files
+	// in the environment, and credential files of mounts. A manifest that came over
+	// the network or from an agent is read so; what it needs of the host its caller adds.
 	Untrusted bool
 }
 
@@ -43,23 +43,25 @@ func Parse(data []byte, opts Options) (*Manifest, error) {
 }
 
 // Check reads and checks a manifest and returns every fault in it, in the order of
-// their places in the text; the manifest is nil if there is one. Where the text is not well-formed, or
-// passes a limit, that is the only fault.
+// their places in the text; the manifest is nil if there is one. Where the text is
+// not well-formed, or passes a limit, that is the only fault.
 //
 // Each fault has in its Details "place" (the names that lead to it, joined by
-// dots: "entries.src/app.py.permissions"; "." for the whole), "line" and "column" (from 1, in
-// characters) and "problem" (the message without them). Codes: fault.InvalidManifestPath for
-// names (Path is the name; Reason "absolute", "escape_root", "duplicate",
-// "below_file", "not_directory" or "name"), fault.MountConfigInvalid, fault.GitSubpathError, fault.SkillsConfigInvalid,
-// fault.LimitExceeded, and fault.InvalidArgument for all else (Reason "syntax", "unknown_field", "duplicate_field",
-// "missing_field", "type", "value" or "untrusted").
+// dots: "entries.src/app.py.permissions"; "." for the whole), "line" and "column"
+// (from 1, in characters) and "problem" (the message without them). Codes:
+// fault.InvalidManifestPath for names (Path is the name; Reason "absolute",
+// "escape_root", "duplicate", "below_file", "not_directory" or "name"),
+// fault.MountConfigInvalid, fault.GitSubpathError, fault.SkillsConfigInvalid,
+// fault.LimitExceeded, and fault.InvalidArgument for all else (Reason "syntax",
+// "unknown_field", "duplicate_field", "missing_field", "type", "value",
+// "permissions" or "untrusted").
 func Check(data []byte, opts Options) (*Manifest, []*fault.Error) {
 	r := &reader{
 		name: cmp.Or(opts.Name, "manifest"), untrusted: opts.Untrusted, paths: paths{targets: map[*Mount]position{}},
 	}
 	tree, err := parseTree(data, opts)
 	if err != nil {
-		r.refuse(err.at, ".", err.code, err.reason, err.problem)
+		r.refuse(err.at, nil, err.code, err.reason, err.problem)
 		return nil, r.faults
 	}
 	m := r.manifest(tree)

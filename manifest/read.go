@@ -23,7 +23,7 @@ var (
 // manifest reads the whole manifest.
 func (r *reader) manifest(n *node) *Manifest {
 	m := &Manifest{Root: DefaultRoot, RemoteMountCommands: slices.Clone(defaultRemoteMountCommands)}
-	o, ok := r.object(n, ".", manifestFields)
+	o, ok := r.object(n, nil, manifestFields)
 	if !ok {
 		return m
 	}
@@ -59,7 +59,7 @@ func (r *reader) manifest(n *node) *Manifest {
 }
 
 // rootPath reads the root, which is kept as it was written (case MF-008).
-func (r *reader) rootPath(n *node, place string) string {
+func (r *reader) rootPath(n *node, place *trail) string {
 	s, ok := r.text(n, place)
 	switch {
 	case !ok:
@@ -74,10 +74,10 @@ func (r *reader) rootPath(n *node, place string) string {
 }
 
 // users reads a list of users, each of them once.
-func (r *reader) users(n *node, place string) []User {
+func (r *reader) users(n *node, place *trail) []User {
 	out := []User{}
 	seen := map[string]bool{}
-	r.items(n, place, func(n *node, place string) {
+	r.items(n, place, func(n *node, place *trail) {
 		if o, ok := r.object(n, place, userFields); ok {
 			out = append(out, User{Name: r.accountName(o, seen)})
 		}
@@ -86,10 +86,10 @@ func (r *reader) users(n *node, place string) []User {
 }
 
 // groups reads a list of groups, each of them once.
-func (r *reader) groups(n *node, place string) []Group {
+func (r *reader) groups(n *node, place *trail) []Group {
 	out := []Group{}
 	seen := map[string]bool{}
-	r.items(n, place, func(n *node, place string) {
+	r.items(n, place, func(n *node, place *trail) {
 		o, ok := r.object(n, place, groupFields)
 		if !ok {
 			return
@@ -106,7 +106,7 @@ func (r *reader) groups(n *node, place string) []Group {
 }
 
 // entryGroup reads the group that owns an entry: a name, perhaps with members.
-func (r *reader) entryGroup(n *node, place string) *Group {
+func (r *reader) entryGroup(n *node, place *trail) *Group {
 	o, ok := r.object(n, place, groupFields)
 	if !ok {
 		return nil
@@ -135,9 +135,9 @@ func (r *reader) accountName(o fieldsOf, seen map[string]bool) string {
 }
 
 // grants reads the list of grants. The same path may be there more than once.
-func (r *reader) grants(n *node, place string) []Grant {
+func (r *reader) grants(n *node, place *trail) []Grant {
 	out := []Grant{}
-	r.items(n, place, func(n *node, place string) {
+	r.items(n, place, func(n *node, place *trail) {
 		if r.untrusted {
 			r.refuseUntrusted(n.at, place, "a grant of a host path")
 			return
@@ -181,7 +181,7 @@ func (r *reader) grantPath(o fieldsOf, name string) string {
 }
 
 // refuseUntrusted adds the fault that a stranger's manifest reaches for the host.
-func (r *reader) refuseUntrusted(at position, place, what string) {
+func (r *reader) refuseUntrusted(at position, place *trail, what string) {
 	r.refuse(at, place, fault.InvalidArgument, "untrusted",
 		fmt.Sprintf("%s cannot come from a manifest that is not trusted; the caller has to give it", what))
 }

@@ -29,13 +29,13 @@ var entryTypes = []string{
 }
 
 // entries reads the entries of the directory dir.
-func (r *reader) entries(n *node, place, dir string) Entries {
+func (r *reader) entries(n *node, place *trail, dir string) Entries {
 	out := Entries{}
 	o, ok := r.object(n, place, nil)
 	if !ok {
 		return out
 	}
-	o.each(func(f field, place string) {
+	o.each(func(f field, place *trail) {
 		at := located{name: f.name, dir: dir, at: f.at, place: place}
 		name, ok := r.entryName(at)
 		slot := r.paths.reserve(at, name, ok)
@@ -48,7 +48,7 @@ func (r *reader) entries(n *node, place, dir string) Entries {
 }
 
 // entry reads one entry; dir is its path in the workspace.
-func (r *reader) entry(n *node, place, dir string) Entry {
+func (r *reader) entry(n *node, place *trail, dir string) Entry {
 	typ, ok := r.entryType(n, place, entryTypes)
 	if !ok {
 		return nil
@@ -84,7 +84,7 @@ func (r *reader) entry(n *node, place, dir string) Entry {
 }
 
 // entryType returns the type of an entry, one of types.
-func (r *reader) entryType(n *node, place string, types []string) (string, bool) {
+func (r *reader) entryType(n *node, place *trail, types []string) (string, bool) {
 	if n.kind != object {
 		r.want(n, place, object)
 		return "", false
@@ -126,7 +126,7 @@ func (r *reader) meta(o fieldsOf, isDir bool) Meta {
 var permissionFields = []string{"owner", "group", "other", "directory"}
 
 // permissions reads permissions, an object or the text of ls(1).
-func (r *reader) permissions(n *node, place string) Permissions {
+func (r *reader) permissions(n *node, place *trail) Permissions {
 	switch n.kind {
 	case text:
 		p, err := ParsePermissions(n.text)

@@ -21,7 +21,7 @@ var valueTypes = []string{"str", "host_env", "host_file"}
 // environment reads the environment: a map of variables, or an object that has
 // this map as its one field "value". A map with a variable of the name "value"
 // has to be written in the second form.
-func (r *reader) environment(n *node, place string) Environment {
+func (r *reader) environment(n *node, place *trail) Environment {
 	out := Environment{}
 	o, ok := r.object(n, place, nil)
 	if !ok {
@@ -39,7 +39,7 @@ func (r *reader) environment(n *node, place string) Environment {
 			return out
 		}
 	}
-	o.each(func(f field, place string) {
+	o.each(func(f field, place *trail) {
 		if f.name == "" || strings.ContainsAny(f.name, "=\x00") {
 			r.invalid(f.at, place, "value", "%q cannot be the name of a variable (environ(7))", f.name)
 		}
@@ -54,7 +54,7 @@ func (r *reader) environment(n *node, place string) Environment {
 //
 // Text as the value of an entry is clear in the short form of the environment, and refused in the
 // wrapped one, where {value: v, description: d} might as well be a value with a stray field (case MF-115).
-func (r *reader) variable(n *node, place string, wrapped bool) Variable {
+func (r *reader) variable(n *node, place *trail, wrapped bool) Variable {
 	if n.kind == text {
 		s, _ := r.text(n, place)
 		return Variable{Value: Text{Text: s}}
@@ -88,7 +88,7 @@ func (r *reader) variable(n *node, place string, wrapped bool) Variable {
 
 // value reads a value: {type: str, value: ...}, of which the type may be left out,
 // {type: host_env, name: ...} or {type: host_file, path: ...}.
-func (r *reader) value(n *node, place string) Value {
+func (r *reader) value(n *node, place *trail) Value {
 	typ := "str"
 	for _, f := range n.fields {
 		if f.name == "type" {

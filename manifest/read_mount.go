@@ -16,7 +16,7 @@ var strategyTypes = []string{"in_container", "docker_volume"}
 var patternTypes = []string{"rclone", "mountpoint", "fuse", "s3files"}
 
 // mount reads a mount of the given type.
-func (r *reader) mount(n *node, place, typ string) *Mount {
+func (r *reader) mount(n *node, place *trail, typ string) *Mount {
 	spec := mountTypes[typ]
 	o, _ := r.object(n, place, slices.Concat(metaFields, mountFields, fieldNames(spec.settings)))
 	m := &Mount{Meta: r.meta(o, true), Kind: typ, ReadOnly: o.flag("read_only", true), Path: o.optional("mount_path")}
@@ -42,7 +42,7 @@ func (r *reader) mount(n *node, place, typ string) *Mount {
 }
 
 // strategy reads how a mount is made, and checks that its type can be mounted so.
-func (r *reader) strategy(n *node, place, typ string, spec mountType) MountStrategy {
+func (r *reader) strategy(n *node, place *trail, typ string, spec mountType) MountStrategy {
 	s := MountStrategy{}
 	kind, ok := r.entryType(n, place, strategyTypes)
 	if !ok {
@@ -77,7 +77,7 @@ func (r *reader) strategy(n *node, place, typ string, spec mountType) MountStrat
 }
 
 // mismatch adds the fault that a type of mount cannot be mounted by a tool.
-func (r *reader) mismatch(at position, place, typ, what, name string, known []string) {
+func (r *reader) mismatch(at position, place *trail, typ, what, name string, known []string) {
 	can := "none"
 	if len(known) > 0 {
 		can = strings.Join(known, ", ")
@@ -142,7 +142,7 @@ func (r *reader) absent(o fieldsOf, spec setting) any {
 }
 
 // checkText checks the text of a field. A credential is not repeated in what it says.
-func (r *reader) checkText(n *node, place, s string, spec setting) {
+func (r *reader) checkText(n *node, place *trail, s string, spec setting) {
 	if spec.oneOf != nil && !contains(spec.oneOf, s) {
 		r.invalid(n.at, place, "value", "want one of %s, have %q", strings.Join(spec.oneOf, ", "), s)
 	}
@@ -157,13 +157,13 @@ func (r *reader) checkText(n *node, place, s string, spec setting) {
 }
 
 // textMap reads an object whose values are texts, or null where that is allowed.
-func (r *reader) textMap(n *node, place string, nullable bool) Settings {
+func (r *reader) textMap(n *node, place *trail, nullable bool) Settings {
 	out := Settings{}
 	o, ok := r.object(n, place, nil)
 	if !ok {
 		return out
 	}
-	o.each(func(f field, place string) {
+	o.each(func(f field, place *trail) {
 		if nullable && f.value.kind == null {
 			out = append(out, Setting{Name: f.name})
 			return

@@ -17,13 +17,13 @@ var skillFields = map[string][]string{
 var skillTypes = []string{"local_dir", "git_repo"}
 
 // skills reads the map of skills.
-func (r *reader) skills(n *node, place string) []Skill {
+func (r *reader) skills(n *node, place *trail) []Skill {
 	var out []Skill
 	o, ok := r.object(n, place, nil)
 	if !ok {
 		return out
 	}
-	o.each(func(f field, place string) {
+	o.each(func(f field, place *trail) {
 		if problem := skillNameProblem(f.name); problem != "" {
 			r.refusePath(f.at, place, fault.SkillsConfigInvalid, "name", f.name, problem)
 		}
@@ -48,7 +48,7 @@ func skillNameProblem(name string) string {
 }
 
 // skillSource reads where a skill's folder comes from.
-func (r *reader) skillSource(n *node, place string) Entry {
+func (r *reader) skillSource(n *node, place *trail) Entry {
 	typ, ok := r.entryType(n, place, skillTypes)
 	if !ok {
 		return nil

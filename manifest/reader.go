@@ -22,32 +22,33 @@ type reader struct {
 }
 
 // refuse adds a fault.
-func (r *reader) refuse(at position, place string, code fault.Code, reason, problem string) {
+func (r *reader) refuse(at position, place *trail, code fault.Code, reason, problem string) {
 	r.refusePath(at, place, code, reason, "", problem)
 }
 
 // refusePath adds a fault with the name that it is about.
-func (r *reader) refusePath(at position, place string, code fault.Code, reason, path, problem string) {
+func (r *reader) refusePath(at position, place *trail, code fault.Code, reason, path, problem string) {
 	if len(r.faults) >= maxFaults {
 		return
 	}
 	if len(r.faults) == maxFaults-1 {
 		code, reason, path, problem = fault.LimitExceeded, "limit", "", "too many faults; those after this one are not listed"
 	}
+	name := place.String()
 	r.faults = append(r.faults, &fault.Error{
 		Code: code, Op: "manifest", Path: path, Reason: reason, Retry: fault.RetryNo,
-		Message: fmt.Sprintf("%s:%d:%d: %s: %s", r.name, at.line, at.column, place, problem),
-		Details: map[string]any{"place": place, "line": at.line, "column": at.column, "problem": problem},
+		Message: fmt.Sprintf("%s:%d:%d: %s: %s", r.name, at.line, at.column, name, problem),
+		Details: map[string]any{"place": name, "line": at.line, "column": at.column, "problem": problem},
 	})
 }
 
 // invalid adds a fault of the code fault.InvalidArgument.
-func (r *reader) invalid(at position, place, reason, format string, args ...any) {
+func (r *reader) invalid(at position, place *trail, reason, format string, args ...any) {
 	r.refuse(at, place, fault.InvalidArgument, reason, fmt.Sprintf(format, args...))
 }
 
 // want adds the fault that a node is not of the kind that its place wants.
-func (r *reader) want(n *node, place string, want kind) {
+func (r *reader) want(n *node, place *trail, want kind) {
 	hint := ""
 	if want == text && (n.kind == number || n.kind == boolean) {
 		hint = fmt.Sprintf("; put it in quotes: %q", n.text)
@@ -59,26 +60,18 @@ func (r *reader) want(n *node, place string, want kind) {
 type fieldsOf struct {
 	r      *reader
 	n      *node
-	place  string
+	place  *trail
 	byName map[string]*node
 }
 
-// child returns the place of something below place. The empty name is shown as "".
-func child(place, name string) string {
-	if name == "" {
-		name = `""`
-	}
-	if place == "." {
-		return name
-	}
-	return place + "." + name
-}
+// child returns the place of something below place.
+func child(p *trail, name string) *trail { return &trail{p, name} }
 
 // object returns the fields of n, and false if it is no object. A doubled field is
 // a fault, since parsers differ in which of the two they take: what one program
 // checked would not be what another does. With known not nil, so is each field
 // that it does not name.
-func (r *reader) object(n *node, place string, known []string) (fieldsOf, bool) {
+func (r *reader) object(n *node, place *trail, known []string) (fieldsOf, bool) {
 	o := fieldsOf{r: r, n: n, place: place, byName: map[string]*node{}}
 	if n.kind != object {
 		r.want(n, place, object)
@@ -100,7 +93,7 @@ func (r *reader) object(n *node, place string, known []string) (fieldsOf, bool) 
 }
 
 // each calls fn for each field in written order, a doubled one once.
-func (o fieldsOf) each(fn func(f field, place string)) {
+func (o fieldsOf) each(fn func(f field, place *trail)) {
 	for _, f := range o.n.fields {
 		if o.byName[f.name] == f.value {
 			fn(f, child(o.place, f.name))
@@ -118,7 +111,7 @@ func contains(known []string, name string) bool {
 }
 
 // get returns the named field's node and place; the node is nil if there is none.
-func (o fieldsOf) get(name string) (*node, string) {
+func (o fieldsOf) get(name string) (*node, *trail) {
 	return o.byName[name], child(o.place, name)
 }
 
@@ -169,7 +162,7 @@ func yamlWord(n *node) bool { return n.plain && contains(yamlWords, strings.ToLo
 
 // text returns the text of n. It holds no NUL: nothing that a manifest has text for (names,
 // paths, values of variables) can hold one, and C programs would see less of it than croft did.
-func (r *reader) text(n *node, place string) (string, bool) {
+func (r *reader) text(n *node, place *trail) (string, bool) {
 	switch {
 	case n.kind != text:
 		r.want(n, place, text)
@@ -184,7 +177,7 @@ func (r *reader) text(n *node, place string) (string, bool) {
 }
 
 // boolean returns the boolean of n, or def with a fault.
-func (r *reader) boolean(n *node, place string, def bool) bool {
+func (r *reader) boolean(n *node, place *trail, def bool) bool {
 	switch {
 	case n.kind == boolean:
 		return strings.EqualFold(n.text, "true")
@@ -197,7 +190,7 @@ func (r *reader) boolean(n *node, place string, def bool) bool {
 }
 
 // integer returns the integer of n between low and high.
-func (r *reader) integer(n *node, place string, low, high int64) (int64, bool) {
+func (r *reader) integer(n *node, place *trail, low, high int64) (int64, bool) {
 	if n.kind != number {
 		r.want(n, place, number)
 		return low, false
@@ -216,9 +209,9 @@ func (r *reader) integer(n *node, place string, low, high int64) (int64, bool) {
 }
 
 // texts returns the items of a list of texts.
-func (r *reader) texts(n *node, place string) []string {
+func (r *reader) texts(n *node, place *trail) []string {
 	out := []string{}
-	r.items(n, place, func(item *node, place string) {
+	r.items(n, place, func(item *node, place *trail) {
 		if s, ok := r.text(item, place); ok {
 			out = append(out, s)
 		}
@@ -227,7 +220,7 @@ func (r *reader) texts(n *node, place string) []string {
 }
 
 // items calls fn for each item of a list.
-func (r *reader) items(n *node, place string, fn func(item *node, place string)) {
+func (r *reader) items(n *node, place *trail, fn func(item *node, place *trail)) {
 	if n.kind != list {
 		r.want(n, place, list)
 		return

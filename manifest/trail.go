@@ -1,0 +1,44 @@
+package manifest
+
+import "strings"
+
+// trail is where something stands in a manifest: the names that lead to it. Nil is
+// the whole. It is turned into text only for a fault: a place of text for each
+// value would cost its length for each, and a stranger chooses both.
+type trail struct {
+	up   *trail
+	name string
+}
+
+// String returns the names, joined by dots; "." for the whole. The empty name is
+// shown as "". A name longer than a file can have is cut, and so is a place
+// longer than a path can be.
+func (p *trail) String() string {
+	if p == nil {
+		return "."
+	}
+	var names []string
+	for ; p != nil; p = p.up {
+		name := clip(p.name, nameMax)
+		if name == "" {
+			name = `""`
+		}
+		names = append(names, name)
+	}
+	var b strings.Builder
+	for i := len(names) - 1; i >= 0; i-- {
+		b.WriteString(names[i])
+		if i > 0 {
+			b.WriteByte('.')
+		}
+	}
+	return clip(b.String(), pathMax)
+}
+
+// clip cuts s to at most limit bytes, at the end of a character, and marks the cut.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
+}
