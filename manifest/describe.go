@@ -41,7 +41,7 @@ func (m *Manifest) Describe(depth, maxChars int) (string, error) {
 	root := posixPath(m.root())
 	tree := &branch{}
 	for name, e := range m.All() {
-		tree.plant(name, e)
+		tree.plant(components(name), e, depth)
 	}
 	for _, e := range m.Entries {
 		// A mount at the top is shown where its storage appears (case MF-071),
@@ -51,10 +51,10 @@ func (m *Manifest) Describe(depth, maxChars int) (string, error) {
 			if !strings.HasPrefix(path, "/") {
 				path = below(root, path)
 			}
-			tree.find(posixPath(e.Name)).shown = path
+			tree.show(components(posixPath(e.Name)), path, depth)
 		}
 	}
-	lines := tree.lines(nil, "", root, depth)
+	lines := tree.lines(nil, "", root)
 	width := 0
 	for _, l := range lines {
 		width = max(width, utf8.RuneCountInString(l.name))
@@ -82,8 +82,8 @@ type branch struct {
 }
 
 // find returns the branch of a path, and makes it and those above it if need be.
-func (b *branch) find(name string) *branch {
-	for _, part := range components(name) {
+func (b *branch) find(parts []string) *branch {
+	for _, part := range parts {
 		b.dir = true
 		next := b.children[part]
 		if next == nil {
@@ -98,22 +98,30 @@ func (b *branch) find(name string) *branch {
 	return b
 }
 
-// plant adds an entry.
-func (b *branch) plant(name string, e Entry) {
-	at := b.find(name)
+// plant adds an entry; of one that lies deeper than depth, what is above it.
+func (b *branch) plant(parts []string, e Entry, depth int) {
+	if len(parts) > depth {
+		b.find(parts[:depth]).dir = true
+		return
+	}
+	at := b.find(parts)
 	meta := e.Common()
 	at.dir = at.dir || e.IsDir() || meta.Permissions != nil && meta.Permissions.Directory
 	at.description = meta.Description
+}
+
+// show sets the path that is shown for an entry.
+func (b *branch) show(parts []string, path string, depth int) {
+	if len(parts) <= depth {
+		b.find(parts).shown = path
+	}
 }
 
 // line is one line of the description.
 type line struct{ name, path, description string }
 
 // lines appends the lines below b, whose own path is path.
-func (b *branch) lines(out []line, prefix, path string, depth int) []line {
-	if depth == 0 {
-		return out
-	}
+func (b *branch) lines(out []line, prefix, path string) []line {
 	names := make([]string, 0, len(b.children))
 	for name := range b.children {
 		names = append(names, name)
@@ -133,7 +141,7 @@ func (b *branch) lines(out []line, prefix, path string, depth int) []line {
 			l.path = visible(child.shown)
 		}
 		out = append(out, l)
-		out = child.lines(out, prefix+extension, below(path, name), depth-1)
+		out = child.lines(out, prefix+extension, below(path, name))
 	}
 	return out
 }
@@ -186,6 +194,7 @@ func Truncate(text string, maxChars int) string {
 // truncationNote returns the note; all of it is ASCII. Its length is part of the
 // format (cases MF-080 to MF-087).
 func truncationNote(omitted int) string {
-	return fmt.Sprintf("\n... (%d more characters)\n\n"+
-		"This listing was cut for length. Look with `ls` into a directory first, before you rely on what the list leaves out.\n", omitted)
+	const advice = "This listing was cut for length. Look with `ls` into a directory first, " +
+		"before you rely on what the list leaves out.\n"
+	return fmt.Sprintf("\n... (%d more characters)\n\n%s", omitted, advice)
 }

@@ -136,7 +136,8 @@ func (r *reader) permissions(n *node, place *trail) Permissions {
 		return p
 	case number:
 		// 0644 is 420 in YAML 1.1 and 644 in YAML 1.2, and JSON has no octal numbers at all.
-		r.invalid(n.at, place, "type", "the number %s says different things to different readers; write -rw-r--r-- or {owner: 6, group: 4, other: 4}", n.text)
+		r.invalid(n.at, place, "type",
+			"the number %s says different things to different readers; write -rw-r--r-- or {owner: 6, group: 4, other: 4}", n.text)
 		return Permissions{}
 	}
 	o, ok := r.object(n, place, permissionFields)

@@ -31,8 +31,8 @@ func (r *reader) environment(n *node, place *trail) Environment {
 	wrapped := inner != nil
 	if wrapped {
 		for _, f := range n.fields {
-			if f.name != "value" {
-				r.invalid(f.at, child(place, f.name), "unknown_field", "unknown field; known here: %s", strings.Join(environmentFields, ", "))
+			if !contains(environmentFields, f.name) {
+				r.unknown(f, place, environmentFields)
 			}
 		}
 		if o, ok = r.object(inner, innerPlace, nil); !ok {

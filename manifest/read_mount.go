@@ -36,7 +36,8 @@ func (r *reader) mount(n *node, place *trail, typ string) *Mount {
 		o.missing("mount_strategy")
 	}
 	if typ == "r2_mount" && (m.Settings.Text("access_key_id") == "") != (m.Settings.Text("secret_access_key") == "") {
-		r.refuse(n.at, place, fault.MountConfigInvalid, "value", "access_key_id and secret_access_key have to be there both or not at all")
+		r.refuse(n.at, place, fault.MountConfigInvalid, "value",
+			"access_key_id and secret_access_key have to be there both or not at all")
 	}
 	return m
 }

@@ -86,10 +86,15 @@ func (r *reader) object(n *node, place *trail, known []string) (fieldsOf, bool) 
 		lines[f.name] = f.at.line
 		o.byName[f.name] = f.value
 		if known != nil && !contains(known, f.name) {
-			r.invalid(f.at, child(place, f.name), "unknown_field", "unknown field; known here: %s", strings.Join(known, ", "))
+			r.unknown(f, place, known)
 		}
 	}
 	return o, true
+}
+
+// unknown adds the fault that an object has a field that it cannot have.
+func (r *reader) unknown(f field, place *trail, known []string) {
+	r.invalid(f.at, child(place, f.name), "unknown_field", "unknown field; known here: %s", strings.Join(known, ", "))
 }
 
 // each calls fn for each field in written order, a doubled one once.
@@ -167,7 +172,8 @@ func (r *reader) text(n *node, place *trail) (string, bool) {
 	case n.kind != text:
 		r.want(n, place, text)
 	case yamlWord(n):
-		r.invalid(n.at, place, "type", "want text, have %s, which some versions of YAML take for true or false; put it in quotes", n.text)
+		r.invalid(n.at, place, "type",
+			"want text, have %s, which some versions of YAML take for true or false; put it in quotes", n.text)
 	case strings.ContainsRune(n.text, 0):
 		r.invalid(n.at, place, "value", "the text has a NUL character in it")
 	default:
