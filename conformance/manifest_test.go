@@ -162,38 +162,23 @@ func runEnvironment(e *env, op *fields) (outcome, error) {
 	return outcome{"resolved": resolved, "serialized": form.Environment.Value}, nil
 }
 
-// parseGitRepo parses a repository with the given fields in place of plain ones.
-func parseGitRepo(e *env, with map[string]any) (*manifest.GitRepo, error) {
-	entry := map[string]any{"type": "git_repo", "repo": "o/n", "ref": "main"}
-	for k, v := range with {
-		entry[k] = v
-	}
+func runGitSubpath(e *env, op *fields) (outcome, error) {
+	entry := map[string]any{"type": "git_repo", "repo": "o/n", "ref": "main", "subpath": op.value("subpath")}
 	data, err := json.Marshal(map[string]any{"entries": map[string]any{"r": entry}})
 	e.check(err)
 	m, err := manifest.Parse(data, manifest.Options{Format: manifest.JSON})
 	if err != nil {
 		return nil, err
 	}
-	return m.Entries[0].Entry.(*manifest.GitRepo), nil
-}
-
-func runGitSubpath(e *env, op *fields) (outcome, error) {
-	repo, err := parseGitRepo(e, map[string]any{"subpath": op.value("subpath")})
-	if err != nil {
-		return nil, err
-	}
-	if repo.Dir == "" {
+	repo, ok := m.Entries[0].Entry.(*manifest.GitRepo)
+	if !ok || repo.Dir == "" {
 		return outcome{"subpath": nil}, nil
 	}
 	return outcome{"subpath": repo.Dir}, nil
 }
 
-func runGitRef(e *env, op *fields) (outcome, error) {
-	repo, err := parseGitRepo(e, map[string]any{"ref": op.str("ref")})
-	if err != nil {
-		return nil, err
-	}
-	return outcome{"commit": repo.Commit}, nil
+func runGitRef(_ *env, op *fields) (outcome, error) {
+	return outcome{"commit": manifest.IsCommitRef(op.str("ref"))}, nil
 }
 
 func runPermissionsParse(_ *env, op *fields) (outcome, error) {

@@ -60,7 +60,7 @@ func (m *Manifest) Describe(depth, maxChars int) (string, error) {
 		width = max(width, utf8.RuneCountInString(l.name))
 	}
 	var b strings.Builder
-	b.WriteString(root + "\n")
+	b.WriteString(visible(rootLine(m.root())) + "\n")
 	for _, l := range lines {
 		b.WriteString(l.name)
 		b.WriteString(strings.Repeat(" ", width-utf8.RuneCountInString(l.name)))
@@ -71,6 +71,15 @@ func (m *Manifest) Describe(depth, maxChars int) (string, error) {
 		b.WriteByte('\n')
 	}
 	return Truncate(b.String(), maxChars), nil
+}
+
+// rootLine returns the root as the first line shows it: as it was written, without
+// a slash at its end.
+func rootLine(root string) string {
+	if trimmed := strings.TrimRight(root, "/"); trimmed != "" {
+		return trimmed
+	}
+	return "/"
 }
 
 // branch is a node of the described tree.

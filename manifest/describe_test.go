@@ -26,6 +26,7 @@ func TestDescribe(t *testing.T) {
 		want       string
 	}{
 		{"empty", `{}`, 1, "/workspace\n"},
+		{"root as written", `{"root": "/srv//ws//", "entries": {"a": {"type": "dir"}}}`, 1, "/srv//ws\n└── a/  # /srv/ws/a\n"},
 		{"parents that nobody wrote", `{"entries": {"a/b": {"type": "file", "content": "", "description": "d"}}}`, 1, "/workspace\n└── a/  # /workspace/a\n"},
 		{
 			"a name cannot forge a line", `{"entries": {"a\n└── b": {"type": "file", "content": ""}}}`, 1,

@@ -222,3 +222,14 @@ func TestNoEscapes(t *testing.T) {
 		t.Errorf("MarshalJSON = %s, %v", form, err)
 	}
 }
+
+func TestIsCommitRef(t *testing.T) {
+	for ref, want := range map[string]bool{
+		"abc1234": true, "ABCDEF0": true, strings.Repeat("a", 40): true, "abc123": false,
+		strings.Repeat("a", 41): false, "main": false, "abc123g": false, "": false,
+	} {
+		if got := IsCommitRef(ref); got != want {
+			t.Errorf("IsCommitRef(%q) = %t, want %t", ref, got, want)
+		}
+	}
+}

@@ -232,7 +232,7 @@ func (r *reader) gitRepo(o fieldsOf) *GitRepo {
 			r.invalid(n.at, place, "value", "%q cannot be the %s of a git repository", f.value, f.name)
 		}
 	}
-	g.Commit = isCommit(g.Ref)
+	g.Commit = IsCommitRef(g.Ref)
 	dir, reason := gitDir(g.Subpath)
 	if reason != "" {
 		n, place := o.get("subpath")
@@ -243,8 +243,10 @@ func (r *reader) gitRepo(o fieldsOf) *GitRepo {
 	return g
 }
 
-// isCommit reports whether a ref looks like a commit id, whole or shortened.
-func isCommit(ref string) bool {
+// IsCommitRef reports whether a ref looks like a commit id, whole or shortened: 7 to
+// 40 hexadecimal digits. A branch can have such a name too, so what is fetched as a commit
+// first is fetched by name when there is no such commit.
+func IsCommitRef(ref string) bool {
 	if len(ref) < 7 || len(ref) > 40 {
 		return false
 	}

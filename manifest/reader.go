@@ -208,6 +208,10 @@ func (r *reader) integer(n *node, place *trail, low, high int64) (int64, bool) {
 		return low, false
 	}
 	if i < low || i > high {
+		if low == high {
+			r.invalid(n.at, place, "value", "want %d, have %d", low, i)
+			return low, false
+		}
 		r.invalid(n.at, place, "value", "want a number from %d to %d, have %d", low, high, i)
 		return low, false
 	}
