@@ -78,44 +78,47 @@ func (t *Tree) readFile(ctx context.Context, name string, opts ReadOptions) ([]b
 	return data, nil
 }
 
-// readPiece bounds how much is read between two looks at the context.
+// readPiece bounds how much is read between two looks at the context, and how much
+// memory a file gets before it has shown that it holds as much.
 const readPiece = 4 << 20
 
 // readAll reads what opts ask for from a file that had the given size when it was
-// opened. A read that ends at that size is taken as the whole, without another one
-// for the end of file; a file that has grown is read on.
+// opened. A file that says it has a size is read up to there, without another read
+// for the end of file; one that says it is empty (those of /proc do) up to its end.
 func readAll(ctx context.Context, fd int, size int64, opts ReadOptions) ([]byte, error) {
 	want := max(size-opts.Offset, 0)
-	if opts.Limit > 0 && want >= opts.Limit {
+	unsized := size == 0
+	if unsized {
+		want = 512
+	}
+	if opts.Limit > 0 && (want > opts.Limit || unsized) {
 		want = opts.Limit
-	} else if want++; want < 512 {
-		want = 512 // files of /proc and /sys say that they are empty
 	}
-	if opts.Limit > 0 {
-		want = min(want, opts.Limit)
+	if want == 0 {
+		return []byte{}, nil
 	}
-	buf := make([]byte, 0, want)
-	for {
-		n, err := unix.Pread(fd, buf[len(buf):min(cap(buf), len(buf)+readPiece)], opts.Offset+int64(len(buf)))
+	buf := make([]byte, min(want, readPiece))
+	for got := int64(0); ; {
+		n, err := unix.Pread(fd, buf[got:], opts.Offset+got)
 		if err == unix.EINTR {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		buf = buf[:len(buf)+n]
-		end := opts.Offset + int64(len(buf))
-		if n == 0 || size > 0 && end == size || opts.Limit > 0 && int64(len(buf)) == opts.Limit {
-			return buf, nil
-		}
-		if len(buf) == cap(buf) {
-			buf = append(buf, 0)[:len(buf)]
-			if opts.Limit > 0 && int64(cap(buf)) > opts.Limit {
-				buf = buf[:len(buf):opts.Limit]
-			}
+		got += int64(n)
+		if n == 0 || got == want && !(unsized && opts.Limit == 0) {
+			return buf[:got], nil
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		if got == int64(len(buf)) {
+			more := want - got
+			if unsized && opts.Limit == 0 {
+				more = got
+			}
+			buf = append(buf, make([]byte, min(readPiece, more))...)
 		}
 	}
 }
