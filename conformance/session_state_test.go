@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/croftdev/croft"
 	"github.com/croftdev/croft/internal/state"
 	"github.com/croftdev/croft/manifest"
 	"github.com/croftdev/croft/snapshot"
@@ -313,32 +314,36 @@ func runExposedPorts(e *env, op *fields) (outcome, error) {
 	return outcome{"exposed_ports": ports}, err
 }
 
-// loadState reads op's payload and binds it where op has a trusted manifest.
-func loadState(e *env, op *fields) (loaded, bound state.Serialized, out outcome, err error) {
-	payload := op.raw("payload")
-	var trusted *manifest.Manifest
-	if op.has("trusted_manifest") {
-		trusted, err = manifest.Parse(op.raw("trusted_manifest"), manifest.Options{Format: manifest.JSON})
-		e.check(err)
+// trustedManifest reads op's trusted manifest, or nil.
+func trustedManifest(e *env, op *fields) *manifest.Manifest {
+	if !op.has("trusted_manifest") {
+		return nil
 	}
-	loaded, err = state.ParseSerialized(payload)
-	if err != nil {
-		return loaded, bound, nil, err
-	}
-	out = outcome{"needs_rebind": append([]string{}, loaded.NeedsRebind()...), "mount_authority_redacted": loaded.MountAuthorityRedacted()}
-	bound = loaded
-	if trusted != nil {
-		bound, err = loaded.Rebind(trusted)
-	}
-	return loaded, bound, out, err
+	m, err := manifest.Parse(op.raw("trusted_manifest"), manifest.Options{Format: manifest.JSON})
+	e.check(err)
+	return m
+}
+
+// loadState reads op's payload.
+func loadState(op *fields) (croft.State, outcome, error) {
+	st, err := croft.ParseState(op.raw("payload"))
+	return st, outcome{
+		"needs_rebind":             append([]string{}, st.NeedsRebind()...),
+		"mount_authority_redacted": st.MountAuthorityRedacted(),
+	}, err
 }
 
 func runStateRoundtrip(e *env, op *fields) (outcome, error) {
-	loaded, bound, out, err := loadState(e, op)
+	trusted := trustedManifest(e, op)
+	st, out, err := loadState(op)
 	if err != nil {
 		return out, err
 	}
-	if op.has("trusted_manifest") {
+	if trusted != nil {
+		bound, err := st.Rebind(trusted)
+		if err != nil {
+			return out, err
+		}
 		var m struct {
 			Grants json.RawMessage `json:"extra_path_grants"`
 		}
@@ -347,19 +352,25 @@ func runStateRoundtrip(e *env, op *fields) (outcome, error) {
 		e.check(json.Unmarshal(data, &m))
 		out["grants_after_rebind"] = m.Grants
 	}
-	saved, err := json.Marshal(loaded)
+	saved, err := json.Marshal(st)
 	e.check(err)
 	out["state"] = json.RawMessage(saved)
 	return out, nil
 }
 
 func runStateResume(e *env, op *fields) (outcome, error) {
-	_, bound, out, err := loadState(e, op)
-	if err == nil {
-		err = bound.CheckBound()
+	opts := croft.ResumeOptions{Manifest: trustedManifest(e, op)}
+	st, out, err := loadState(op)
+	if err != nil {
+		return out, err
 	}
-	if err == nil {
-		out["resumed"] = true
+	c, err := croft.Open(croft.Config{Dir: filepath.Join(e.tmp, "state")})
+	e.check(err)
+	e.cleanup(func() { c.Close() })
+	s, err := c.ResumeState(e.ctx, st, opts)
+	if err != nil {
+		return out, err
 	}
-	return out, err
+	out["resumed"] = s.ID() == st.SessionID.String()
+	return out, nil
 }
