@@ -42,6 +42,7 @@ func TestBad(t *testing.T) {
 		m, faults := Check(data, opts)
 		if m != nil || len(faults) == 0 {
 			t.Errorf("%s: accepted", name)
+			continue
 		}
 		first, err := Parse(data, opts)
 		if first != nil || err == nil || err.Error() != faults[0].Error() {
@@ -106,10 +107,18 @@ func TestTooLarge(t *testing.T) {
 		fmt.Fprintf(&big, `"f%d": {"type": "dir"},`, i)
 	}
 	many := `{"users": [` + strings.Repeat(`{},`, MaxNodes) + `{}]}`
+	var files strings.Builder
+	for i := range 40_000 {
+		fmt.Fprintf(&files, `"f%d": {"type": "dir"},`, i)
+	}
+	manyFiles := `{"entries": {` + strings.TrimSuffix(files.String(), ",") + `}}`
+	deep := `{"entries": ` + strings.Repeat(`{"d": {"type": "dir", "children": `, 49) + `{}` + strings.Repeat(`}}`, 49) + `}`
 	manyYAML := "users:\n" + strings.Repeat("- a\n", MaxYAMLTokens)
 	for _, tt := range []struct{ name, text, limit string }{
 		{"10 MB", big.String(), fmt.Sprint(MaxBytes)},
 		{"values in JSON", many, fmt.Sprint(MaxNodes)},
+		{"values in the normal form", manyFiles, fmt.Sprint(MaxNodes)},
+		{"depth of the normal form", deep, fmt.Sprint(MaxDepth)},
 		{"tokens of YAML", manyYAML, fmt.Sprint(MaxYAMLTokens)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -34,20 +34,21 @@ const DefaultRoot = "/workspace"
 
 // Limits on what [Parse] takes. They bound the memory and time that a manifest
 // from a stranger can cost; each is named in the error of the code
-// fault.LimitExceeded that it causes.
+// fault.LimitExceeded that it causes. They hold for the text and for the normal
+// form, in which an entry is some 250 bytes and 13 values: for some 30,000 entries.
 const (
 	// MaxBytes is the largest manifest, and also the most text that its YAML
 	// aliases may expand to.
-	MaxBytes = 4 << 20
+	MaxBytes = 8 << 20
 	// MaxNodes is the largest number of values (objects, lists, scalars) after
 	// YAML aliases are expanded.
-	MaxNodes = 200_000
+	MaxNodes = 400_000
 	// MaxDepth is the deepest nesting of objects and lists.
 	MaxDepth = 100
 	// MaxYAMLTokens is the largest number of tokens of a manifest in YAML, some
-	// 4,000 files; a larger one is written as JSON. The YAML parser's time grows with the square of
-	// the length of a block mapping: 100,000 names in one took it 13 seconds, the
-	// most that this lets through takes it one.
+	// 4,000 files; a larger one is written as JSON. The YAML parser's time grows
+	// with the square of the length of a block mapping: 100,000 names in one took
+	// it 13 seconds, the most that this lets through takes it one.
 	MaxYAMLTokens = 50_000
 )
 

@@ -12,9 +12,18 @@ import (
 
 // MarshalJSON returns the manifest in its normal form: each field that has a
 // default is written out, fields come in the order of the reference and names in
-// written order. Parsing it gives an equal manifest, with the same normal form. It holds the
-// credentials of mounts and never what an environment's references resolve to.
+// written order. Parsing it gives an equal manifest, with the same normal form. It
+// holds the credentials of mounts and never what an environment's references resolve to.
 func (m *Manifest) MarshalJSON() ([]byte, error) {
+	form, err := m.form()
+	if err != nil {
+		return nil, err
+	}
+	return form.MarshalJSON()
+}
+
+// form returns the normal form.
+func (m *Manifest) form() (ordered, error) {
 	entries, err := entriesForm(m.Entries)
 	if err != nil {
 		return nil, err
@@ -40,7 +49,27 @@ func (m *Manifest) MarshalJSON() ([]byte, error) {
 		}
 		form = append(form, pair{"skills", skills})
 	}
-	return form.MarshalJSON()
+	return form, nil
+}
+
+// weigh returns what a form costs its reader, but for the bytes.
+func weigh(form any) weight {
+	w := weight{nodes: 1, height: 1}
+	switch form := form.(type) {
+	case ordered:
+		for _, p := range form {
+			w.add(weigh(p.value))
+		}
+	case []ordered:
+		for _, item := range form {
+			w.add(weigh(item))
+		}
+	case []string:
+		for range form {
+			w.add(weight{nodes: 1, height: 1})
+		}
+	}
+	return w
 }
 
 // pair is one field of an ordered.

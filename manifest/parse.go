@@ -65,11 +65,32 @@ func Check(data []byte, opts Options) (*Manifest, []*fault.Error) {
 		return nil, r.faults
 	}
 	m := r.manifest(tree)
+	if len(r.faults) == 0 {
+		r.checkForm(m)
+	}
 	if len(r.faults) > 0 {
 		slices.SortStableFunc(r.faults, byPosition)
 		return nil, r.faults
 	}
 	return m, nil
+}
+
+// checkForm holds the normal form to the limits too. It is larger than most of what
+// it is made of, and what croft writes down it has to be able to read back.
+func (r *reader) checkForm(m *Manifest) {
+	form, err := m.form()
+	if err != nil {
+		panic(fmt.Sprintf("manifest: a parsed manifest has no normal form: %v", err))
+	}
+	data, err := form.MarshalJSON()
+	if err != nil {
+		panic(fmt.Sprintf("manifest: a normal form is no JSON: %v", err))
+	}
+	w := weigh(form)
+	w.bytes = len(data)
+	if err := w.check(position{1, 1}); err != nil {
+		r.refuse(err.at, nil, err.code, err.reason, err.problem+" with its defaults written out")
+	}
 }
 
 // byPosition orders faults by line and column.
