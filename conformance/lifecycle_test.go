@@ -131,7 +131,7 @@ func resultOf(err error) map[string]any {
 	}
 	code := fault.CodeOf(err)
 	out := map[string]any{"ended": "error", "code": string(code)}
-	for err := error(err); err != nil; {
+	for err != nil {
 		fe, ok := errors.AsType[*fault.Error](err)
 		if !ok {
 			break
