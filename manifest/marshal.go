@@ -81,31 +81,51 @@ type pair struct {
 // ordered is a JSON object that keeps the order of its fields.
 type ordered []pair
 
-// MarshalJSON writes the fields in their order.
+// MarshalJSON writes the fields in their order. The whole tree goes into one buffer: an
+// encoder that is handed each nested object as text checks that text again at every level.
 func (o ordered) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
+	err := writeForm(&b, o)
+	return b.Bytes(), err
+}
+
+// writeForm writes a form as JSON, with <, > and & as they are.
+func writeForm(b *bytes.Buffer, form any) error {
+	switch form := form.(type) {
+	case ordered:
+		b.WriteByte('{')
+		for i, p := range form {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			if err := writeForm(b, p.name); err != nil {
+				return err
+			}
+			b.WriteByte(':')
+			if err := writeForm(b, p.value); err != nil {
+				return err
+			}
+		}
+		b.WriteByte('}')
+		return nil
+	case []ordered:
+		b.WriteByte('[')
+		for i, item := range form {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			if err := writeForm(b, item); err != nil {
+				return err
+			}
+		}
+		b.WriteByte(']')
+		return nil
+	}
+	enc := json.NewEncoder(b)
 	enc.SetEscapeHTML(false)
-	write := func(v any) error {
-		err := enc.Encode(v)
-		b.Truncate(len(bytes.TrimSuffix(b.Bytes(), []byte("\n"))))
-		return err
-	}
-	b.WriteByte('{')
-	for i, p := range o {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		if err := write(p.name); err != nil {
-			return nil, err
-		}
-		b.WriteByte(':')
-		if err := write(p.value); err != nil {
-			return nil, err
-		}
-	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	err := enc.Encode(form)
+	b.Truncate(len(bytes.TrimSuffix(b.Bytes(), []byte("\n"))))
+	return err
 }
 
 // orNull returns s, or nil for the empty text: in the normal form what is not there is null.
