@@ -7,7 +7,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,6 +17,10 @@ import (
 
 func TestMain(m *testing.M) {
 	confine.Init()
+	if os.Getenv(roleEnv) != "" {
+		playHost()
+		return
+	}
 	os.Exit(m.Run())
 }
 
@@ -113,16 +116,4 @@ func run(t testing.TB, cell *confine.Cell, argv ...string) output {
 func sh(t testing.TB, cell *confine.Cell, line string) output {
 	t.Helper()
 	return run(t, cell, "sh", "-c", line)
-}
-
-func TestTrue(t *testing.T) {
-	cell := start(t, nil)
-	if out := run(t, cell, "true"); out.status != (process.Status{}) {
-		t.Errorf("true: %+v", out)
-	}
-	out := sh(t, cell, "id; pwd; ls -la / /dev /etc; mount; cat /proc/self/status; echo hi > f; ls -la; ps aux; hostname; echo $PATH; python3 -V; node -v; go version; git --version; gcc --version; ls /root /home")
-	t.Logf("%s\n%+v", out.text, cell.Receipt())
-	if _, err := os.Stat(filepath.Join("/", "x")); err == nil {
-		t.Error("x")
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"sync/atomic"
 	"unsafe"
 
@@ -52,6 +53,9 @@ func initHelper() {
 	if kind, err := unix.GetsockoptInt(fdSocket, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_SEQPACKET {
 		return
 	}
+	if os.Args[0] == starterName {
+		closeInherited(fdSocket)
+	}
 	unix.CloseOnExec(fdSocket)
 	// The thread must outlive all that it starts: a parent-death signal follows the
 	// thread that forked, not the process (prctl(2), PR_SET_PDEATHSIG).
@@ -65,6 +69,27 @@ func initHelper() {
 	unix.Umask(0o022)
 	role()
 	os.Exit(0)
+}
+
+// closeInherited closes every descriptor above last that came through exec: one that
+// croft's own parent left open would reach every command (CVE-2024-21626 was such a
+// descriptor). What this process has opened itself is close-on-exec and stays; the
+// wardens get only what the starter means to give.
+func closeInherited(last int) {
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		// Without /proc there is no warden either.
+		return
+	}
+	for _, name := range names {
+		fd, err := strconv.Atoi(name.Name())
+		if err != nil || fd <= last {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			unix.Close(fd)
+		}
+	}
 }
 
 // setDisposition sets what happens on a signal, without the Go runtime knowing:

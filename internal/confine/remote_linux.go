@@ -82,6 +82,7 @@ func startStarter(ctx context.Context, program string) (*starterProc, error) {
 		// the helpers before croft has decided what to do.
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
+	theirEnd.Close()
 	if err != nil {
 		l.close()
 		log.Close()

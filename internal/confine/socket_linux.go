@@ -128,8 +128,9 @@ func (l *link) send(b []byte, fds ...int) error {
 		err = send(int(fd), b, fds...)
 		return err != unix.EAGAIN
 	})
+	// Without deadlines, the only error of the wait itself is that the link was closed.
 	if werr != nil {
-		return werr
+		return os.ErrClosed
 	}
 	return err
 }
@@ -143,7 +144,7 @@ func (l *link) receive(buf []byte, limit int) (int, []int, error) {
 		return err != unix.EAGAIN
 	})
 	if rerr != nil {
-		return 0, nil, rerr
+		return 0, nil, os.ErrClosed
 	}
 	return n, fds, err
 }

@@ -284,9 +284,14 @@ func (w *warden) kill(id uint32) {
 				return nil
 			}
 		}
-		list := descendants(procs, pid, nil)
+		// The first process goes first, or it would see its children die and end by itself.
+		var list []int
+		if procs[pid].alive() && w.running[pid] == id {
+			list = append(list, pid)
+		}
+		list = append(list, descendants(procs, pid, nil)...)
 		for p, st := range procs {
-			if p != os.Getpid() && st.alive() && (p == pid || st.session == pid || st.pgrp == pid) {
+			if p != os.Getpid() && p != pid && st.alive() && (st.session == pid || st.pgrp == pid) {
 				list = append(list, p)
 			}
 		}
