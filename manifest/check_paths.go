@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -162,8 +163,8 @@ func (r *reader) checkTargets(m *Manifest) {
 		}
 		place := child(p.place, "mount_path")
 		target, err := mountTarget(m.root(), p.path, mount)
-		if err != nil {
-			r.refusePath(at, place, err.Code, err.Reason, err.Path, err.Message)
+		if e, ok := errors.AsType[*fault.Error](err); ok {
+			r.refusePath(at, place, e.Code, e.Reason, e.Path, e.Message)
 			continue
 		}
 		if other, doubled := first[target]; doubled {

@@ -3,8 +3,6 @@ package manifest
 import (
 	"path"
 	"strings"
-
-	"github.com/croftdev/croft/internal/fault"
 )
 
 // The names in a manifest are POSIX paths. A backslash counts as a separator, and
@@ -95,14 +93,6 @@ func relativeProblem(name string) (reason string) {
 // "absolute" or "escape_root", and name the path as it was refused. What links do
 // to the result is not looked at: internal/root does that when it opens the name.
 func ResolvePath(root, name string, allowAbsolute bool) (string, error) {
-	p, err := resolvePath(root, name, allowAbsolute)
-	if err != nil {
-		return "", err
-	}
-	return p, nil
-}
-
-func resolvePath(root, name string, allowAbsolute bool) (string, *fault.Error) {
 	if windowsAbsolute(name) {
 		return "", pathFault(posixPath(name), "absolute")
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/croftdev/croft/internal/fault"
@@ -131,13 +132,13 @@ func (r *reader) permissions(n *node, place *trail) Permissions {
 	case text:
 		p, err := ParsePermissions(n.text)
 		if err != nil {
-			r.invalid(n.at, place, "permissions", "%q is not of the form -rw-r--r--", n.text)
+			r.invalid(n.at, place, "permissions", "%q is not of the form %s", n.text, permissionHint(n.text))
 		}
 		return p
 	case number:
 		// 0644 is 420 in YAML 1.1 and 644 in YAML 1.2, and JSON has no octal numbers at all.
 		r.invalid(n.at, place, "type",
-			"the number %s says different things to different readers; write -rw-r--r-- or {owner: 6, group: 4, other: 4}", n.text)
+			"the number %s says different things to different readers; write %s", n.text, permissionHint(n.text))
 		return Permissions{}
 	}
 	o, ok := r.object(n, place, permissionFields)
@@ -157,6 +158,15 @@ func (r *reader) permissions(n *node, place *trail) Permissions {
 		}
 	}
 	return p
+}
+
+// permissionHint returns the text of permissions that somebody wrote in octal, or an example.
+func permissionHint(written string) string {
+	mode, err := strconv.ParseUint(strings.TrimPrefix(written, "0o"), 8, 9)
+	if err != nil {
+		mode = 0o644
+	}
+	return PermissionsFromMode(uint32(mode)).String()
 }
 
 // content reads the content of a file.

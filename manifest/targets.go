@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-
-	"github.com/croftdev/croft/internal/fault"
 )
 
 // MountTarget is where a mount appears.
@@ -43,9 +41,9 @@ func (m *Manifest) MountTargets() ([]MountTarget, error) {
 // A ".." is resolved lexically where the path stays inside the root, as the format
 // has it (case MF-103): nothing exists there yet when mounts are made. In a path
 // outside the root it is refused, since nobody can say there where it leads.
-func mountTarget(root, name string, m *Mount) (string, *fault.Error) {
+func mountTarget(root, name string, m *Mount) (string, error) {
 	if m.Path == "" {
-		return resolvePath(root, name, false)
+		return ResolvePath(root, name, false)
 	}
 	if windowsAbsolute(m.Path) {
 		return "", pathFault(posixPath(m.Path), "absolute")
