@@ -37,7 +37,7 @@ func (t *Tree) copy(ctx context.Context, from, to string, opts CopyOptions) erro
 	defer src.Close()
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		mode := fs.FileMode(st.Mode & 0o777)
-		w := &putter{t: t, op: opCopy, pl: target, opts: WriteOptions{Exclusive: opts.NoReplace, User: opts.User}, newMode: &mode}
+		w := &putter{t: t, op: opCopy, pl: target, opts: WriteOptions{NoParents: true, Exclusive: opts.NoReplace, User: opts.User}, newMode: &mode}
 		err := w.run(ctx, src)
 		return t.failAt(opCopy, target, w.at, false, err)
 	}
@@ -109,10 +109,13 @@ func (c *copying) target() (*spot, error) {
 	if err := c.t.writable(opCopy, c.to, s.root, c.t.hostPath(c.to, s)); err != nil {
 		return s, err
 	}
-	if s.found {
+	switch {
+	case s.found:
 		return s, unix.EEXIST
+	case len(s.parents) > 0:
+		return s, unix.ENOENT
 	}
-	return s, s.makeParents()
+	return s, nil
 }
 
 func (c *copying) into(ctx context.Context, src *os.File, st *unix.Stat_t, s *spot, name string) error {

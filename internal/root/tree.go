@@ -116,7 +116,7 @@ func (t *Tree) Rename(ctx context.Context, from, to string, opts RenameOptions) 
 
 // Copy copies a file, following links, with its permission bits; or with
 // Recursive a directory, whose links are copied as links. The copy appears
-// complete, or not at all.
+// complete, or not at all. The directory of the new name must exist.
 func (t *Tree) Copy(ctx context.Context, from, to string, opts CopyOptions) error {
 	return t.copy(ctx, from, to, opts)
 }
