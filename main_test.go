@@ -11,6 +11,7 @@ import (
 
 func TestMain(m *testing.M) {
 	croft.Init() // the test binary is its own helper
+	crashMain()
 	os.Exit(m.Run())
 }
 

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package croft_test
+
+func crashMain() {}
