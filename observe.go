@@ -111,6 +111,6 @@ func (s *Session) observeResult(ctx context.Context, op event.Op, data []event.F
 	if err != nil {
 		return err
 	}
-	res, err := do(ctx)
+	res, err := do(span.Context(ctx))
 	return span.Finish(ctx, res, err)
 }

@@ -28,9 +28,10 @@ func (s *Session) Persist(ctx context.Context, w io.Writer) (SaveReport, error) 
 		data = append(data, event.String("tar_path", f.Name()))
 	}
 	err := s.observeResult(ctx, event.OpPersistWorkspace, data, func(ctx context.Context) (event.Result, error) {
+		out := &countedWriter{w: w}
 		var err error
-		rep, err = s.pack(ctx, w)
-		return event.Result{Data: []event.Field{event.Int("bytes", rep.Bytes)}}, err
+		rep, err = s.pack(ctx, out)
+		return event.Result{Data: []event.Field{event.Int("bytes", out.n)}}, err
 	})
 	return rep, err
 }
@@ -86,9 +87,10 @@ func (s *Session) Hydrate(ctx context.Context, r io.Reader) (SaveReport, error) 
 		data = append(data, event.Int("bytes", int64(l.Len())))
 	}
 	err = s.observeResult(ctx, event.OpHydrateWorkspace, data, func(ctx context.Context) (event.Result, error) {
+		in := &countedReader{r: r}
 		var err error
-		rep, err = s.hydrate(ctx, r)
-		return event.Result{Data: []event.Field{event.Int("bytes", rep.Bytes)}}, err
+		rep, err = s.hydrate(ctx, in)
+		return event.Result{Data: []event.Field{event.Int("bytes", in.n)}}, err
 	})
 	return rep, err
 }
@@ -155,14 +157,14 @@ func (s *Session) afterStop(context.Context) error {
 
 func (s *Session) saveSnapshot(ctx context.Context) (*snapshot.Fingerprint, error) {
 	hasher := snapshot.NewHasher()
-	var rep SaveReport
 	err := s.observeResult(ctx, event.OpSnapshotPersist, nil, func(ctx context.Context) (event.Result, error) {
+		var out countedWriter
 		err := s.store.Persist(ctx, func(w io.Writer) error {
-			var err error
-			rep, err = s.pack(ctx, io.MultiWriter(w, hasher))
+			out = countedWriter{w: io.MultiWriter(w, hasher)}
+			_, err := s.pack(ctx, &out)
 			return err
 		})
-		return event.Result{Data: []event.Field{event.Int("bytes", rep.Bytes)}}, err
+		return event.Result{Data: []event.Field{event.Int("bytes", out.n)}}, err
 	})
 	if err != nil {
 		return nil, err
@@ -181,13 +183,13 @@ func (s *Session) restore(ctx context.Context) error {
 			return event.Result{}, err
 		}
 		defer r.Close()
-		var rep SaveReport
+		in := &countedReader{r: r}
 		if s.owned() {
-			rep, err = s.restoreOwned(ctx, r)
+			_, err = s.restoreOwned(ctx, in)
 		} else {
-			rep, err = s.hydrate(ctx, r)
+			_, err = s.hydrate(ctx, in)
 		}
-		return event.Result{Data: []event.Field{event.Int("bytes", rep.Bytes)}}, restoreError(err)
+		return event.Result{Data: []event.Field{event.Int("bytes", in.n)}}, restoreError(err)
 	})
 }
 

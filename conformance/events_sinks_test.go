@@ -258,7 +258,9 @@ func runFileSink(e *env, op *fields) (outcome, error) {
 	}
 	e.check(rec.Close(e.ctx))
 	data, err := os.ReadFile(path)
-	e.check(err)
+	if !errors.Is(err, fs.ErrNotExist) { // without records there is no file
+		e.check(err)
+	}
 	d := sink.Delivery()
 	return outcome{"lines": linesIn(e, data), "mode_default": d.Mode, "on_error_default": d.OnError}, nil
 }

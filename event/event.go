@@ -66,7 +66,8 @@ type Record struct {
 	Phase Phase
 	// SpanID is shared by the two records of one operation.
 	SpanID string
-	// ParentSpanID and TraceID place the operation in a larger trace.
+	// ParentSpanID is the span of the operation that this one is a part of. TraceID
+	// names a larger trace; croft writes none.
 	ParentSpanID string
 	TraceID      string
 	// Data holds what belongs to this kind of operation, such as the path.

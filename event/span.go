@@ -46,6 +46,7 @@ func (r *Recorder) Start(ctx context.Context, op Op, data ...Field) (*Span, erro
 	}
 	if len(r.outlets) > 0 {
 		s.r.SpanID = r.newSpanID()
+		s.r.ParentSpanID, _ = ctx.Value(parentKey{}).(string)
 	}
 	if err := r.Emit(ctx, &s.r, nil); err != nil {
 		if !errors.Is(err, fault.NotAvailable) {
@@ -56,6 +57,17 @@ func (r *Recorder) Start(ctx context.Context, op Op, data ...Field) (*Span, erro
 		return nil, named(op, err)
 	}
 	return s, nil
+}
+
+type parentKey struct{}
+
+// Context returns a context for operations that are part of this one, such as the
+// save within a stop: their records name this one's span as their parent.
+func (s *Span) Context(ctx context.Context) context.Context {
+	if s.r.SpanID == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, parentKey{}, s.r.SpanID)
 }
 
 // Finish writes the record of an operation that is over and returns the error

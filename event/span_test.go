@@ -166,3 +166,28 @@ func TestRecorderWithoutSinksCounts(t *testing.T) {
 		t.Errorf("Start after Close = %v, want not_available", err)
 	}
 }
+
+func TestSpanContext(t *testing.T) {
+	var got collector
+	rec := newRecorder(t, event.Config{Sinks: []event.Sink{got.sink(event.Delivery{})}})
+	stop, err := rec.Start(t.Context(), event.OpStop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	save, err := rec.Start(stop.Context(t.Context()), event.OpSnapshotPersist)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(save.Finish(t.Context(), event.Result{}, nil), stop.Finish(t.Context(), event.Result{}, nil)); err != nil {
+		t.Fatal(err)
+	}
+	r := got.all()
+	for i, parent := range []string{"", r[0].SpanID, r[0].SpanID, ""} {
+		if r[i].ParentSpanID != parent {
+			t.Errorf("record %d (%s %s) has parent %q, want %q", i, r[i].Op, r[i].Phase, r[i].ParentSpanID, parent)
+		}
+	}
+	if r[1].SpanID == r[0].SpanID || r[1].SpanID == "" {
+		t.Errorf("spans %q and %q", r[0].SpanID, r[1].SpanID)
+	}
+}
