@@ -12,12 +12,12 @@ import (
 
 func copyTree(ctx context.Context, src, dst *os.File, opts CopyOptions) (Stats, error) {
 	c := &copier{opts: opts, links: map[ident]*hardlink{}}
-	e, err := newEngine(opts.Options, c, src, dst)
+	e, err := newEngine(ctx, opts.Options, c, src, dst)
 	if err != nil {
 		return Stats{}, err
 	}
 	c.e = e
-	err = e.run(ctx)
+	err = e.run()
 	return c.stats(), err
 }
 
@@ -74,7 +74,7 @@ func (v *copier) entry(w *worker, n *node, d dirent) (bool, error) {
 			v.e.counting.add(1, 0)
 			return descend, nil
 		}
-		if !v.opts.Stable && try < sourceTries && errors.Is(err, ErrChanged) && !v.e.stop.Load() {
+		if !v.opts.Stable && try < sourceTries && errors.Is(err, ErrChanged) && !v.e.stopped() {
 			continue
 		}
 		return false, err

@@ -165,7 +165,7 @@ func (v *copier) span(src, dst int, from, to int64) (int64, error) {
 	}
 	in, out := from, from
 	for in < to {
-		if v.e.stop.Load() {
+		if v.e.stopped() {
 			return 0, errStopped
 		}
 		n, err := unix.CopyFileRange(src, &in, dst, &out, int(min(piece, to-in)), 0)
@@ -196,7 +196,7 @@ func (v *copier) plain(w *worker, src, dst int, st *unix.Statx_t, sum hash.Hash)
 	sparse := int64(st.Blocks)*512 < limit
 	var size int64
 	for size < limit {
-		if v.e.stop.Load() {
+		if v.e.stopped() {
 			return 0, errStopped
 		}
 		n, err := readFD(src, w.data[:min(int64(len(w.data)), limit-size)])

@@ -33,6 +33,7 @@ var errStopped = errors.New("stopped")
 // engine runs a visitor over a tree with a few workers. Directories wait on a
 // stack, so that the walk goes deep first and few of them are in work at once.
 type engine struct {
+	ctx   context.Context // of the one call that the engine lives for
 	opts  Options
 	v     visitor
 	cache *cache
@@ -56,8 +57,8 @@ type worker struct {
 }
 
 // newEngine makes an engine for the directory dir (and dst for a copy).
-func newEngine(opts Options, v visitor, dirs ...*os.File) (*engine, error) {
-	e := &engine{opts: opts, v: v, cache: newCache(len(dirs)), top: &node{fd: [2]int{-1, -1}}}
+func newEngine(ctx context.Context, opts Options, v visitor, dirs ...*os.File) (*engine, error) {
+	e := &engine{ctx: ctx, opts: opts, v: v, cache: newCache(len(dirs)), top: &node{fd: [2]int{-1, -1}}}
 	e.cond.L = &e.mu
 	e.counting.report = opts.Progress
 	// The top is opened as the workers are: with the other user's rights.
@@ -92,13 +93,15 @@ func (e *engine) openTop(dirs []*os.File) error {
 }
 
 // run lists the top directory and all below it, and returns when no worker runs.
-func (e *engine) run(ctx context.Context) error {
+func (e *engine) run() error {
+	ctx := e.ctx
 	defer e.cache.close()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	cancelled := context.AfterFunc(ctx, func() { e.fail(ctx.Err()) })
-	defer cancelled()
+	// Workers that wait are woken; those at work look for themselves.
+	unwatch := context.AfterFunc(ctx, func() { e.fail(ctx.Err()) })
+	defer unwatch()
 	workers := e.opts.Workers
 	if workers <= 0 {
 		workers = DefaultWorkers
@@ -125,6 +128,19 @@ func (e *engine) run(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.err
+}
+
+// stopped reports whether a worker shall stop. It looks at the context itself: a
+// goroutine that waits for the cancellation may be late on a busy machine.
+func (e *engine) stopped() bool {
+	if e.stop.Load() {
+		return true
+	}
+	if err := e.ctx.Err(); err != nil {
+		e.fail(err)
+		return true
+	}
+	return false
 }
 
 // fail records the first failure and makes every worker stop.
@@ -208,7 +224,7 @@ func (w *worker) read(n *node) {
 	var subs names
 	var verdict error // what the visitor, not the kernel, said
 	err := readDir(n.fd[0], w.dirs, func(d dirent) error {
-		if e.stop.Load() {
+		if e.stopped() {
 			return errStopped
 		}
 		if e.opts.Skip != nil && e.opts.Skip(n.join(d.name)) {

@@ -11,7 +11,7 @@ import (
 // other, with the same nodes and the same bound on descriptors.
 func ordered(ctx context.Context, dir *os.File, opts Options, fn func(*Entry) error) error {
 	v := &walker{fn: fn}
-	e, err := newEngine(opts, v, dir)
+	e, err := newEngine(ctx, opts, v, dir)
 	if err != nil {
 		return err
 	}

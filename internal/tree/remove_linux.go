@@ -154,12 +154,12 @@ func (v *remover) contents(ctx context.Context, dir *os.File) error {
 	if v.opts.Unlock {
 		unlockFile(dir)
 	}
-	e, err := newEngine(v.opts.Options, v, dir)
+	e, err := newEngine(ctx, v.opts.Options, v, dir)
 	if err != nil {
 		return err
 	}
 	v.e = e
-	if err := e.run(ctx); err != nil {
+	if err := e.run(); err != nil {
 		return err
 	}
 	return v.failures.err()
@@ -190,7 +190,7 @@ func (v *remover) entry(w *worker, n *node, d dirent) (bool, error) {
 				return false, nil
 			case kind == File && st.Size >= bigFile && st.Nlink == 1:
 				v.cut(n, d.name, &st)
-				if v.e.stop.Load() {
+				if v.e.stopped() {
 					return false, nil
 				}
 			}
@@ -235,7 +235,7 @@ func (v *remover) cut(n *node, name string, st *unix.Statx_t) {
 	if statAt(fd, "", &now) != nil || identOf(&now) != identOf(st) || kindOf(uint32(now.Mode)) != File {
 		return
 	}
-	for size := int64(now.Size); size > cutStep && !v.e.stop.Load(); {
+	for size := int64(now.Size); size > cutStep && !v.e.stopped(); {
 		if statAt(n.fd[0], name, &now) != nil || identOf(&now) != identOf(st) || now.Nlink != 1 {
 			return
 		}

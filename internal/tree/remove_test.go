@@ -200,7 +200,10 @@ func TestRemoveUnlocksOwnDirectories(t *testing.T) {
 }
 
 func TestDeepTree(t *testing.T) {
-	const depth = 5000
+	depth := 5000
+	if testing.Short() {
+		depth = 1200
+	}
 	dir := t.TempDir()
 	deep(t, dir, depth, strings.Repeat("n", 200))
 	before := openFiles(t)
@@ -229,13 +232,13 @@ func TestDeepTree(t *testing.T) {
 	dst := t.TempDir()
 	stats, err := tree.Copy(t.Context(), openDir(t, dir), openDir(t, dst), tree.CopyOptions{})
 	must(t, err)
-	if stats.Dirs != depth || stats.Files != depth {
+	if stats.Dirs != int64(depth) || stats.Files != int64(depth) {
 		t.Errorf("copied %+v", stats)
 	}
 	for _, d := range []string{dir, dst} {
 		stats, err = tree.RemoveContents(t.Context(), openDir(t, d), tree.RemoveOptions{})
 		must(t, err)
-		if stats.Dirs != depth || stats.Files != depth {
+		if stats.Dirs != int64(depth) || stats.Files != int64(depth) {
 			t.Errorf("removed %+v", stats)
 		}
 	}
@@ -272,7 +275,10 @@ func openFiles(t testing.TB) int {
 }
 
 func TestWideTree(t *testing.T) {
-	const files, dirs = 100_000, 3000
+	files, dirs := 100_000, 3000
+	if testing.Short() {
+		files, dirs = 5000, 300
+	}
 	dir := t.TempDir()
 	d := openDir(t, dir)
 	fd := int(d.Fd())
@@ -297,7 +303,7 @@ func TestWideTree(t *testing.T) {
 		Progress: func(p tree.Progress) { last = p },
 	}})
 	must(t, err)
-	if stats.Files != files || stats.Dirs != 2*dirs+1 || last.Entries != stats.Files+stats.Dirs {
+	if stats.Files != int64(files) || stats.Dirs != int64(2*dirs+1) || last.Entries != stats.Files+stats.Dirs {
 		t.Errorf("stats %+v, progress %+v", stats, last)
 	}
 }

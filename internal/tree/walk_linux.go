@@ -11,12 +11,12 @@ import (
 
 func walk(ctx context.Context, dir *os.File, opts Options, fn func(*Entry) error) error {
 	w := &walker{fn: fn}
-	e, err := newEngine(opts, w, dir)
+	e, err := newEngine(ctx, opts, w, dir)
 	if err != nil {
 		return err
 	}
 	w.e = e
-	return e.run(ctx)
+	return e.run()
 }
 
 // walker is the visitor of Walk.
