@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/croftdev/croft/internal/fault"
+	"github.com/croftdev/croft/internal/fill"
 	"github.com/croftdev/croft/internal/state"
 	"github.com/croftdev/croft/manifest"
 	"github.com/croftdev/croft/policy"
@@ -44,7 +45,7 @@ func (c *Client) newRecord(opts CreateOptions) (state.Record, error) {
 	if err != nil {
 		return state.Record{}, err
 	}
-	if err := refuseNotYet(m); err != nil {
+	if err := fill.Supported(m); err != nil {
 		return state.Record{}, err
 	}
 	pol := c.cfg.Policy

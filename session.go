@@ -31,7 +31,8 @@ type Session struct {
 	mu      sync.Mutex
 	events  *event.Recorder // nil before the lock is held
 	rec     state.Record
-	unsaved []string      // names that sinks keep out of saves
+	unsaved []string // names that sinks keep out of saves
+	filled  FillReport
 	tree    *root.Tree    // nil until prepared
 	cell    *confine.Cell // nil until the warden runs
 	lock    *state.Lock   // nil unless this session is live here

@@ -15,7 +15,7 @@ import (
 // check sorts the entries into jobs and refuses what cannot be done, before
 // anything is written.
 func (a *applier) check(m *manifest.Manifest) error {
-	if err := notYet(m); err != nil {
+	if err := Supported(m); err != nil {
 		return err
 	}
 	dirs, err := allowedDirs(a.opts)
@@ -66,8 +66,9 @@ func depth(name string) int {
 	return 1 + strings.Count(name, "/")
 }
 
-// notYet refuses what a manifest may say and croft cannot do yet.
-func notYet(m *manifest.Manifest) error {
+// Supported refuses what a manifest may say and croft cannot do yet: accounts, grants
+// with a host_path, storage mounts and git_repo. It looks at nothing but m.
+func Supported(m *manifest.Manifest) error {
 	unsupported := func(reason, what string) error {
 		return &fault.Error{Code: fault.InvalidArgument, Op: "apply", Reason: reason, Retry: fault.RetryNo,
 			Message: what + " are not supported yet; leave them out of the manifest"}
