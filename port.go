@@ -6,15 +6,14 @@ import (
 	"slices"
 
 	"github.com/croftdev/croft/event"
+	"github.com/croftdev/croft/internal/endpoint"
 	"github.com/croftdev/croft/internal/fault"
 	"github.com/croftdev/croft/policy"
 )
 
-// Endpoint is where a port of a session is reached from this machine.
-type Endpoint struct {
-	Host string
-	Port int
-}
+// Endpoint is where a port of a session is reached from this machine. Its URL method
+// gives it the form that HTTP and WebSocket clients take.
+type Endpoint = endpoint.Endpoint
 
 // ExposedPort returns where a port that the session declared is reached. With the
 // host's network that is the loopback address. A port that was not declared, and any
