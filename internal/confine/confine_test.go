@@ -17,9 +17,12 @@ import (
 
 func TestMain(m *testing.M) {
 	confine.Init()
-	if os.Getenv(roleEnv) != "" {
+	switch os.Getenv(roleEnv) {
+	case "":
+	case "attack":
+		playAttack()
+	default:
 		playHost()
-		return
 	}
 	os.Exit(m.Run())
 }
