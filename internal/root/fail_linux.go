@@ -27,6 +27,15 @@ const (
 	opResolve  = "resolve"
 )
 
+// reading reports whether an operation changes nothing.
+func reading(op string) bool {
+	switch op {
+	case opRead, opList, opStat, opLstat, opReadlink, opResolve:
+		return true
+	}
+	return false
+}
+
 // causes gives each kernel error that a user can do something about a stable word
 // and a sentence. Errors that are not listed have neither.
 var causes = []struct {

@@ -49,7 +49,7 @@ func (t *Tree) begin(ctx context.Context, op, name string) (place, error) {
 	}
 	if err != nil {
 		t.open.RUnlock()
-		return pl, t.fail(op, pl, false, err)
+		return pl, t.fail(op, pl, reading(op), err)
 	}
 	return pl, nil
 }

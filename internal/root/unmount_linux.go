@@ -33,6 +33,10 @@ func (t *Tree) Unmount(ctx context.Context, name string) error {
 		if !s.found {
 			return unix.ENOENT
 		}
+		if s.leaf == "" {
+			return errIsRoot
+		}
+		s.closeEntry() // or else the lookup's own descriptor keeps the mount busy
 		err = unix.Unmount(fdPath(s.dir)+"/"+s.leaf, unix.UMOUNT_NOFOLLOW)
 		if err == unix.EINVAL { // not a mount point
 			return nil

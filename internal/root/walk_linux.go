@@ -3,6 +3,7 @@ package root
 import (
 	"errors"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -74,6 +75,14 @@ func (s *spot) close() {
 		closeFD(fd)
 	}
 	s.held = nil
+}
+
+// closeEntry closes the descriptor of the entry itself, if the lookup opened it.
+func (s *spot) closeEntry() {
+	if i := slices.Index(s.held, s.fd); i >= 0 && s.fd != s.dir {
+		closeFD(s.fd)
+		s.held, s.fd = slices.Delete(s.held, i, i+1), -1
+	}
 }
 
 // isDir reports whether the spot is an existing directory.
