@@ -1,7 +1,6 @@
 package event
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -102,6 +101,7 @@ type workspaceDest struct {
 	w    Workspace
 	buf  []byte
 	seen int
+	ran  bool // the workspace could be written once
 }
 
 func (d *workspaceDest) bind(w Workspace) error {
@@ -151,6 +151,7 @@ func (d *workspaceDest) write(ctx context.Context) error {
 	if len(d.buf) == 0 || !d.w.Running() {
 		return nil
 	}
+	d.ran = true
 	if err := d.w.AppendFile(ctx, d.name, d.buf); err != nil {
 		return err
 	}
@@ -165,8 +166,8 @@ func (d *workspaceDest) close(ctx context.Context) error {
 		return nil
 	}
 	err := d.write(context.WithoutCancel(ctx))
-	if err == nil && bytes.IndexByte(d.buf, '\n') >= 0 {
-		err = errWorkspaceGone
+	if err == nil && d.ran && len(d.buf) > 0 {
+		err = errWorkspaceGone // of a workspace that never came to be, nothing is missed
 	}
 	d.buf = nil
 	return err

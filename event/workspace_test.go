@@ -110,6 +110,21 @@ func TestInWorkspaceUnbound(t *testing.T) {
 	}
 }
 
+// A session that is never started has no workspace to miss its records in.
+func TestInWorkspaceNeverRan(t *testing.T) {
+	rec := newRecorder(t, event.Config{Sinks: []event.Sink{
+		event.InWorkspace(event.WorkspaceOptions{Delivery: event.Delivery{Mode: event.Sync, OnError: event.Raise}})}})
+	if err := rec.Bind(&workspace{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := op(t, rec, event.OpCreate, event.Result{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := rec.Close(t.Context()); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+}
+
 // What the workspace did not take is offered again; what it never takes is told.
 func TestInWorkspaceFailure(t *testing.T) {
 	w := &workspace{running: true}
