@@ -2,6 +2,7 @@ package root
 
 import (
 	"io/fs"
+	"os"
 	"time"
 
 	"github.com/croftdev/croft/internal/tree"
@@ -24,6 +25,11 @@ type Options struct {
 	// its first moment, while the right to create it is the process's own. It is
 	// for croft as root with a workspace of another uid.
 	Owner *Owner
+	// Stage, if not nil, is a directory of the caller's own. Where it lies on the
+	// mount of the file that a write replaces, the new file has its temporary name
+	// there, so that a process that is killed in between leaves nothing in the
+	// workspace. The caller clears it; Open keeps a descriptor of its own.
+	Stage *os.File
 }
 
 // Owner is whom a created entry shall belong to.

@@ -30,15 +30,11 @@ func (w *putter) replace(ctx context.Context, s *spot, old *oldFile) error {
 	if err := w.alike(t, old); err != nil {
 		return err
 	}
-	if t.name == "" {
-		name := tempName()
-		if err := t.link(t.dir, name); err != nil {
-			if denied(err) {
-				return errNotReplaced
-			}
-			return gone(err)
+	if err := w.nameTemp(t); err != nil {
+		if denied(err) {
+			return errNotReplaced
 		}
-		t.name = name
+		return gone(err)
 	}
 	switch err := unix.Renameat(t.dir, t.name, s.dir, s.leaf); {
 	case err == nil:
@@ -52,6 +48,34 @@ func (w *putter) replace(ctx context.Context, s *spot, old *oldFile) error {
 	default:
 		return gone(err)
 	}
+}
+
+// nameTemp gives the file a temporary name, from which it is renamed over the
+// target: in the caller's staging directory, where a name that outlives a killed
+// process is cleared away, else beside the target. The kernel cannot replace a
+// file by one that has no name.
+func (w *putter) nameTemp(t *tempFile) error {
+	if t.name != "" {
+		return nil
+	}
+	name := tempName()
+	if stage := w.t.stage; stage >= 0 && w.opts.User == nil {
+		dir, err := unix.FcntlInt(uintptr(stage), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		if err := t.link(dir, name); err == nil {
+			closeFD(t.dir)
+			t.dir, t.dirID, t.name = dir, ident{}, name
+			return nil
+		}
+		closeFD(dir) // another mount, or another project's quota
+	}
+	if err := t.link(t.dir, name); err != nil {
+		return err
+	}
+	t.name = name
+	return nil
 }
 
 // denied reports whether the kernel refused a right.

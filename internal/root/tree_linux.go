@@ -22,6 +22,7 @@ type Tree struct {
 	roots []rootDir // the workspace, then the grants; fixed by openTree
 	inner []int     // the roots that lie below another one
 	owner *Owner
+	stage int // descriptor of Options.Stage, or -1
 	// protectedLinks is the kernel's fs.protected_symlinks, which the slow way has
 	// to apply by itself.
 	protectedLinks bool
@@ -52,7 +53,7 @@ func openTree(opts Options) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tree{names: names, owner: opts.Owner, protectedLinks: protectedSymlinks()}
+	t := &Tree{names: names, owner: opts.Owner, stage: -1, protectedLinks: protectedSymlinks()}
 	workspace, err := openRoot(names.roots[0].spellings[0], unix.O_RDONLY|unix.O_DIRECTORY)
 	if errors.Is(err, unix.EACCES) { // may be searched though not listed
 		workspace, err = openRoot(names.roots[0].spellings[0], unix.O_PATH|unix.O_DIRECTORY)
@@ -68,6 +69,13 @@ func openTree(opts Options) (*Tree, error) {
 			return nil, err
 		}
 		t.roots = append(t.roots, r)
+	}
+	if opts.Stage != nil {
+		if t.stage, err = unix.FcntlInt(opts.Stage.Fd(), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+			t.stage = -1
+			t.closeRoots()
+			return nil, rootError(err)
+		}
 	}
 	t.settleNames(opts.Spellings)
 	t.markNested()
@@ -212,6 +220,10 @@ func (t *Tree) closeRoots() error {
 		if f := t.roots[i].file; f != nil {
 			errs = append(errs, f.Close())
 		}
+	}
+	if t.stage >= 0 {
+		closeFD(t.stage)
+		t.stage = -1
 	}
 	return errors.Join(errs...)
 }
