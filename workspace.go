@@ -114,7 +114,7 @@ func (s *Session) ownerUID() int {
 
 // openTree opens the workspace and its grants, in place of what was open before.
 func (s *Session) openTree(place string) error {
-	opts := root.Options{Path: place}
+	opts := root.Options{Path: place, Stage: s.lock.Dir()}
 	for _, g := range s.plan.grants {
 		opts.Grants = append(opts.Grants, root.Grant{Path: g.Path, ReadOnly: g.ReadOnly, Description: g.Description})
 	}
