@@ -94,7 +94,18 @@ func pack(ctx context.Context, dir *os.File, w io.Writer, opts PackOptions) (Rep
 	if err == nil {
 		err = context.Cause(inner)
 	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
 	return report, packError(err)
+}
+
+// stopped returns why the pipeline ends early, or nil.
+func (p *packer) stopped() error {
+	if p.ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(p.ctx)
 }
 
 // packError gives err its code. A cancellation stays recognisable as the cause.
@@ -161,14 +172,14 @@ func (p *packer) put(it *item) error {
 		case p.jobs <- it:
 		case <-p.ctx.Done():
 			it.file.Close()
-			return context.Cause(p.ctx)
+			return p.stopped()
 		}
 	}
 	select {
 	case p.queue <- it:
 		return nil
 	case <-p.ctx.Done():
-		return context.Cause(p.ctx)
+		return p.stopped()
 	}
 }
 
@@ -302,7 +313,7 @@ func (p *packer) write(w io.Writer, report func(tree.Progress)) (Report, error) 
 	tw := tar.NewWriter(out)
 	var r Report
 	for it := range p.queue {
-		err := p.ctx.Err()
+		err := p.stopped()
 		if err == nil {
 			err = p.writeItem(tw, it, &r)
 		}
@@ -316,8 +327,8 @@ func (p *packer) write(w io.Writer, report func(tree.Progress)) (Report, error) 
 			report(p.current)
 		}
 	}
-	if p.ctx.Err() != nil {
-		return r, context.Cause(p.ctx)
+	if err := p.stopped(); err != nil {
+		return r, err
 	}
 	err := tw.Close()
 	if err == nil {
@@ -365,7 +376,7 @@ func (p *packer) writeFile(tw *tar.Writer, it *item, r *Report) error {
 	left := it.header.Size
 	r.Bytes += left
 	for buf := first; more; buf, more = <-it.chunks {
-		if err := p.ctx.Err(); err != nil {
+		if err := p.stopped(); err != nil {
 			return err
 		}
 		n := min(left, int64(len(buf)))
@@ -379,7 +390,7 @@ func (p *packer) writeFile(tw *tar.Writer, it *item, r *Report) error {
 	if it.err != nil {
 		return it.err
 	}
-	if err := p.ctx.Err(); err != nil {
+	if err := p.stopped(); err != nil {
 		return err // the reader may have stopped early for it
 	}
 	if it.changed && len(r.Changed) < tree.MaxNamed {

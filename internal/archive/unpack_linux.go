@@ -116,7 +116,9 @@ func (u *unpacker) run(ctx context.Context) error {
 		}
 		u.progress(1, 0)
 	}
-	if tail.short && u.out.Marked {
+	// Tars that lack their end marker exist, but Pack does not write such, and one
+	// without any member is none.
+	if tail.short && (u.out.Marked || u.done.Entries == 0) {
 		return refuse("", "archive is cut off")
 	}
 	// What follows the end is padding; reading it also checks a gzip sum.
