@@ -124,7 +124,7 @@ func runChainOrder(e *env, op *fields) (outcome, error) {
 		}
 		sinks = append(sinks, event.Callback(func(context.Context, event.Record, event.Workspace) error {
 			if slow {
-				time.Sleep(20 * time.Millisecond) // what makes it slow; no outcome hangs on how slow
+				time.Sleep(20 * time.Millisecond) //nolint:forbidigo // being slow is what this sink is for
 			}
 			order = append(order, name)
 			return err
