@@ -172,7 +172,7 @@ func (d *fileDest) flush() {
 	d.failing = err != nil
 	d.mu.Unlock()
 	if anew {
-		d.outlet.report(nil, err)
+		_ = d.outlet.report(nil, err) // kept for close, where it must be told
 	}
 }
 

@@ -95,7 +95,7 @@ func TestFileWritesByItself(t *testing.T) {
 			if err := op(t, rec, event.OpRead, event.Result{}, nil); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(10 * time.Second)
+			time.Sleep(10 * time.Second) //nolint:forbidigo // the bubble's clock: no time passes
 			synctest.Wait()
 			if got := seqs(t, readFile(t, path)); !slices.Equal(got, upTo(want)) {
 				t.Errorf("file has %v, want %d records", got, want)
@@ -111,7 +111,7 @@ func TestFileWritesByItself(t *testing.T) {
 		if err := op(t, rec, event.OpRead, event.Result{}, nil); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Second)
+		time.Sleep(10 * time.Second) //nolint:forbidigo // the bubble's clock: no time passes
 		synctest.Wait()
 		if got := bytes.Count(log.Bytes(), []byte{'\n'}); got != 1 {
 			t.Errorf("%d lines of log, want one for a file that stays broken:\n%s", got, log.String())

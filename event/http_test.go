@@ -32,9 +32,10 @@ func TestHTTP(t *testing.T) {
 		got, header = append(got, body), r.Header
 	}))
 	defer srv.Close()
-	h := http.Header{"authorization": {"Bearer one"}}
+	token := []string{"Bearer one"}
+	h := http.Header{"authorization": token}
 	sink := event.HTTP(srv.URL+"/in", event.HTTPOptions{Header: h})
-	h["authorization"][0] = "Bearer two" // copied at construction (EV-107)
+	token[0] = "Bearer two" // copied at construction (EV-107)
 	if d := sink.Delivery(); d.Mode != event.BestEffort || d.OnError != event.Log {
 		t.Errorf("Delivery = %+v", d)
 	}

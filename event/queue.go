@@ -48,7 +48,7 @@ func (q *queue) put(r *Record) {
 	if len(q.waiting) >= queueLimit {
 		q.lost++
 		if q.lost == 1 {
-			q.outlet.report(r, errQueueFull)
+			_ = q.outlet.report(r, errQueueFull) // kept for close, where it must be told
 		}
 		return
 	}
@@ -74,7 +74,7 @@ func (q *queue) run() {
 		q.waiting = nil
 		q.mu.Unlock()
 		for _, r := range batch {
-			q.outlet.deliver(q.ctx, r)
+			_ = q.outlet.deliver(q.ctx, r) // as above
 			q.handed()
 		}
 	}

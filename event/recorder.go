@@ -144,10 +144,14 @@ func (r *Recorder) Emit(ctx context.Context, rec *Record, out *Output) error {
 			broken = o.chain
 		}
 	}
-	if len(errs) == 1 {
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
 		return errs[0]
+	default:
+		return &fault.Error{Code: fault.EventSinkError, Message: "event sinks failed", Err: errors.Join(errs...)}
 	}
-	return errors.Join(errs...)
 }
 
 // count is Emit without sinks: the number alone is kept.

@@ -106,13 +106,12 @@ func (s *Span) Finish(ctx context.Context, res Result, err error) error {
 	return named(s.r.Op, sinkErr)
 }
 
-// named gives the outermost fault of err, which this package made, the operation's name.
+// named gives err, a fault that this package has just made, the operation's name.
 func named(op Op, err error) error {
-	if e, ok := err.(*fault.Error); ok && e.Op == "" {
+	if e, ok := errors.AsType[*fault.Error](err); ok {
 		e.Op = string(op)
-		return e
 	}
-	return &fault.Error{Code: fault.EventSinkError, Op: string(op), Message: "event sinks failed", Err: err}
+	return err
 }
 
 // setError says in r how the operation failed.

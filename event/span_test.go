@@ -191,3 +191,16 @@ func TestSpanContext(t *testing.T) {
 		t.Errorf("spans %q and %q", r[0].SpanID, r[1].SpanID)
 	}
 }
+
+func TestSeveralSinksFail(t *testing.T) {
+	other := errors.New("the other sink is broken too")
+	broken := func(err error) event.Sink {
+		return event.Callback(func(context.Context, event.Record, event.Workspace) error { return err }, event.Delivery{})
+	}
+	rec := newRecorder(t, event.Config{Sinks: []event.Sink{broken(errSink), broken(other)}})
+	_, err := rec.Start(t.Context(), event.OpRead)
+	e, ok := errors.AsType[*fault.Error](err)
+	if !ok || e.Code != fault.EventSinkError || e.Op != "read" || !errors.Is(err, errSink) || !errors.Is(err, other) {
+		t.Errorf("Start = %v, want one event_sink_error of read around both causes", err)
+	}
+}
