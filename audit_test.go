@@ -148,3 +148,29 @@ func TestEventsInWorkspace(t *testing.T) {
 		t.Errorf("the last of %d records is %d: %s %s", len(got), last.Seq, last.Op, last.Phase)
 	}
 }
+
+// The deletion of a session that nobody holds goes on counting for the program's sinks.
+func TestDeleteGoesOnCounting(t *testing.T) {
+	ctx := t.Context()
+	var last event.Record
+	c := openClient(t, croft.Config{Sinks: []event.Sink{
+		event.Callback(func(_ context.Context, r event.Record, _ event.Workspace) error { last = r; return nil }, event.Delivery{}),
+	}})
+	s, err := c.Create(ctx, croft.CreateOptions{Policy: &policy.Policy{Tier: policy.None, Floor: policy.None}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	before := last.Seq
+	if err := c.Delete(ctx, s.ID()); err != nil {
+		t.Fatal(err)
+	}
+	if last.Op != event.OpDelete || last.Phase != event.PhaseFinish || last.Seq != before+2 {
+		t.Errorf("the last record is %d (%s %s), want %d", last.Seq, last.Op, last.Phase, before+2)
+	}
+}

@@ -3,6 +3,7 @@ package croft
 import (
 	"context"
 	"errors"
+	"path/filepath"
 
 	"github.com/croftdev/croft/event"
 	"github.com/croftdev/croft/internal/fault"
@@ -76,7 +77,13 @@ func (c *Client) takeForDelete(ctx context.Context, id state.ID) (*Session, erro
 	if err := c.hold(s); err != nil {
 		return nil, errors.Join(err, lock.Release())
 	}
-	return s, s.useRecorder(c.cfg.Sinks, 0)
+	// The deletion's events go on from those in the session's own log. A log that cannot
+	// be read must not keep the session from being deleted.
+	last, err := event.LastSeq(filepath.Join(lock.Path(), state.EventsName), s.ID())
+	if err != nil {
+		c.log.Warn("the event log of a session that is deleted cannot be read", "session", s.ID(), "error", err)
+	}
+	return s, s.useRecorder(c.cfg.Sinks, last)
 }
 
 // deleteOwned deletes the held session. Its own event log goes with its directory, so
