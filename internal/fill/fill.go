@@ -95,8 +95,16 @@ func Apply(ctx context.Context, t *root.Tree, m *manifest.Manifest, opts Options
 	}
 	err := a.run(ctx)
 	a.total.final()
-	slices.SortFunc(a.report.Files, func(x, y File) int { return cmp.Compare(x.Path, y.Path) })
+	a.report.Files = lastWritten(a.report.Files)
 	return a.report, err
+}
+
+// lastWritten sorts files, which are in the order of their writing, by path and
+// keeps of two that were written to one path the later.
+func lastWritten(files []File) []File {
+	slices.Reverse(files)
+	slices.SortStableFunc(files, func(x, y File) int { return cmp.Compare(x.Path, y.Path) })
+	return slices.CompactFunc(files, func(x, y File) bool { return x.Path == y.Path })
 }
 
 // job is one entry to make.
