@@ -3,17 +3,18 @@ package event
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/croftdev/croft/internal/fault"
 )
 
 // LastSeq returns the largest number of the session's records at the end of a
 // file that a [File] sink wrote, for [Config.LastSeq]; 0 if there is none, also if
-// the file is not there. It looks at the last 1 MiB, and at files put aside only
+// the file is not there. Errors are [fault.EventSinkError]. It looks at the last 1 MiB, and at files put aside only
 // where the file itself is missing or empty.
 func LastSeq(path, sessionID string) (uint64, error) {
 	j := journal{path: path}
@@ -25,8 +26,11 @@ func LastSeq(path, sessionID string) (uint64, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	if err != nil || len(aside) == 0 {
-		return 0, err
+	if err != nil {
+		return 0, unreadable(err)
+	}
+	if len(aside) == 0 {
+		return 0, nil
 	}
 	return lastSeqIn(j.numbered(aside[len(aside)-1]), sessionID)
 }
@@ -41,7 +45,7 @@ func lastSeqIn(path, sessionID string) (last uint64, err error) {
 		return 0, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read event file: %w", err)
+		return 0, unreadable(err)
 	}
 	defer f.Close()
 	st, err := f.Stat()
@@ -49,11 +53,11 @@ func lastSeqIn(path, sessionID string) (last uint64, err error) {
 		err = errNotRegular
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read event file: %w", err)
+		return 0, unreadable(err)
 	}
 	tail, err := io.ReadAll(io.NewSectionReader(f, max(0, st.Size()-lastSeqTail), lastSeqTail))
 	if err != nil {
-		return 0, fmt.Errorf("read event file: %w", err)
+		return 0, unreadable(err)
 	}
 	for line := range bytes.Lines(tail) {
 		// The first line may be the end of one; a line that is no record was torn
@@ -63,4 +67,8 @@ func lastSeqIn(path, sessionID string) (last uint64, err error) {
 		}
 	}
 	return last, nil
+}
+
+func unreadable(cause error) error {
+	return &fault.Error{Code: fault.EventSinkError, Message: "the event file cannot be read", Err: cause}
 }
