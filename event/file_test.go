@@ -385,6 +385,18 @@ func TestLastSeq(t *testing.T) {
 		}
 	}
 	check(10)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := append(bytes.Repeat([]byte{'x'}, 100<<10), '\n') // a line that fills the first look
+	if _, err := f.Write(long); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check(10)
 	if err := os.Rename(path, path+".12"); err != nil {
 		t.Fatal(err)
 	}

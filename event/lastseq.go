@@ -14,8 +14,8 @@ import (
 
 // LastSeq returns the largest number of the session's records at the end of a
 // file that a [File] sink wrote, for [Config.LastSeq]; 0 if there is none, also if
-// the file is not there. Errors are [fault.EventSinkError]. It looks at the last 1 MiB, and at files put aside only
-// where the file itself is missing or empty.
+// the file is not there. It looks at the last MiB, and at files put aside only
+// where the file itself is missing or empty. Errors are [fault.EventSinkError].
 func LastSeq(path, sessionID string) (uint64, error) {
 	j := journal{path: path}
 	last, err := lastSeqIn(path, sessionID)
@@ -35,9 +35,11 @@ func LastSeq(path, sessionID string) (uint64, error) {
 	return lastSeqIn(j.numbered(aside[len(aside)-1]), sessionID)
 }
 
-// lastSeqTail is how much of a file LastSeq reads. Records of operations that
-// ran at once may stand in another order than their numbers.
-const lastSeqTail = 1 << 20
+// lastSeqTails is how much of a file LastSeq reads: the first nearly always holds
+// many records, the second more than any one record with outputs can fill. It takes
+// the largest number and not the last one, since records of operations that ran at
+// once may stand in another order.
+var lastSeqTails = []int64{64 << 10, 1 << 20}
 
 func lastSeqIn(path, sessionID string) (last uint64, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -55,15 +57,20 @@ func lastSeqIn(path, sessionID string) (last uint64, err error) {
 	if err != nil {
 		return 0, unreadable(err)
 	}
-	tail, err := io.ReadAll(io.NewSectionReader(f, max(0, st.Size()-lastSeqTail), lastSeqTail))
-	if err != nil {
-		return 0, unreadable(err)
-	}
-	for line := range bytes.Lines(tail) {
-		// The first line may be the end of one; a line that is no record was torn
-		// by a crash. Both hold no number.
-		if r, err := Decode(line); err == nil && r.SessionID == sessionID {
-			last = max(last, r.Seq)
+	for _, size := range lastSeqTails {
+		tail, err := io.ReadAll(io.NewSectionReader(f, max(0, st.Size()-size), size))
+		if err != nil {
+			return 0, unreadable(err)
+		}
+		for line := range bytes.Lines(tail) {
+			// The first line may be the end of one; a line that is no record was torn
+			// by a crash. Both hold no number.
+			if r, err := Decode(line); err == nil && r.SessionID == sessionID {
+				last = max(last, r.Seq)
+			}
+		}
+		if last > 0 || st.Size() <= size {
+			break
 		}
 	}
 	return last, nil
