@@ -23,35 +23,46 @@ func init() {
 }
 
 func runAbsolute(e *env, op *fields) (outcome, error) {
-	workspace, path := op.str("root"), op.str("path")
-	names, err := root.NewNames(workspace, nil, nil)
-	e.check(err)
-	abs, err := names.Absolute(path)
-	return outcome{"path": abs}, err
+	path := op.str("path")
+	names, err := lexicalNames(e, op)
+	if err != nil {
+		return nil, err
+	}
+	path, err = names.Absolute(path)
+	return outcome{"path": path}, err
 }
 
 func runRelative(e *env, op *fields) (outcome, error) {
-	workspace, path := op.str("root"), op.str("path")
-	names, err := root.NewNames(workspace, nil, nil)
-	e.check(err)
-	rel, err := names.Relative(path)
-	return outcome{"path": rel}, err
+	path := op.str("path")
+	names, err := lexicalNames(e, op)
+	if err != nil {
+		return nil, err
+	}
+	path, err = names.Relative(path)
+	return outcome{"path": path}, err
 }
 
-func runNewPolicy(_ *env, op *fields) (outcome, error) {
-	_, err := root.NewNames(op.str("root"), nil, rootGrants(op))
+func runNewPolicy(e *env, op *fields) (outcome, error) {
+	_, err := lexicalNames(e, op)
 	return nil, err
 }
 
 func runNormalize(e *env, op *fields) (outcome, error) {
-	workspace, path, grants, write := op.str("root"), op.str("path"), rootGrants(op), op.flag("for_write")
-	e.workspaces = append(e.workspaces, workspace)
-	names, err := root.NewNames(workspace, nil, grants)
+	path, write := op.str("path"), op.flag("for_write")
+	names, err := lexicalNames(e, op)
 	if err != nil {
 		return nil, err
 	}
 	path, err = names.Normalize(path, write)
 	return outcome{"path": path}, err
+}
+
+// lexicalNames returns the rules for the workspace that op names by root and grants;
+// nothing of it need exist.
+func lexicalNames(e *env, op *fields) (*root.Names, error) {
+	workspace := op.str("root")
+	e.workspaces = append(e.workspaces, workspace)
+	return root.NewNames(workspace, nil, rootGrants(op))
 }
 
 // runNewGrant reads the grant as a manifest does, and then as a workspace is opened
