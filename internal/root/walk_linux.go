@@ -103,7 +103,11 @@ func (t *Tree) locate(pl place, nofollow bool) (*spot, error) {
 		var comp string
 		comp, w.todo, _ = strings.Cut(w.todo, "/")
 		switch comp {
-		case "", ".":
+		case "":
+		case ".":
+			if len(w.missing) == 0 && w.top().st.Mode&unix.S_IFMT != unix.S_IFDIR {
+				err = unix.ENOTDIR
+			}
 		case "..":
 			err = w.up()
 		default:
@@ -144,7 +148,9 @@ func (w *walk) enter(root int, todo string) error {
 	w.leave(0)
 	w.missing = nil
 	w.stack = append(w.stack, step{fd: r.fd, root: root, top: true, st: r.st})
-	w.todo = todo
+	if w.todo = todo; todo == "." {
+		w.todo = ""
+	}
 	return nil
 }
 
@@ -242,8 +248,11 @@ func (w *walk) follow(link int, dir, st *unix.Stat_t) error {
 	if target == "" {
 		return unix.ENOENT
 	}
-	if w.todo != "" {
+	switch {
+	case w.todo != "":
 		target += "/" + w.todo
+	case strings.HasSuffix(target, "/"): // then it must be a directory
+		target += "."
 	}
 	if strings.HasPrefix(target, "/") {
 		return w.jump(target)
@@ -257,7 +266,11 @@ func (w *walk) follow(link int, dir, st *unix.Stat_t) error {
 // taken by its text, so that no directory there is opened only to be left again:
 // else links could be made to ask which directories exist on the host.
 func (w *walk) jump(p string) error {
+	directory := strings.HasSuffix(p, "/.")
 	p = squeeze(p)
+	if directory {
+		p += "/."
+	}
 	if rest, ok := strings.CutPrefix(p, "//"); ok { // a link's target; the kernel knows no "//"
 		p = "/" + rest
 	}
