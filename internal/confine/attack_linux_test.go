@@ -176,6 +176,18 @@ var attacks = map[string]func(args []string) error{
 		}
 		return unix.Close(fd)
 	},
+	// Stops the processes that will come next, while they may not have executed yet.
+	"stop-forks": func([]string) error {
+		fmt.Println("up")
+		for next := os.Getpid(); ; {
+			for p := next; p < next+32; p++ {
+				// Not this process, by none of its threads.
+				if unix.Tgkill(os.Getpid(), p, 0) != nil && unix.Kill(p, unix.SIGSTOP) == nil {
+					next = p
+				}
+			}
+		}
+	},
 	// Every signal to a process and to every thread number that it could have.
 	"signals": func(args []string) error {
 		pid, err := strconv.Atoi(args[0])

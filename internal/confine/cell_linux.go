@@ -17,7 +17,7 @@ import (
 // safe for use by several goroutines.
 type Cell struct {
 	starter   *starterProc
-	tier      policy.Tier
+	setup     setup
 	link      *link // everything but spawns
 	spawns    *link
 	ready     ready
@@ -33,8 +33,8 @@ type Cell struct {
 	lost     bool // no answer will come any more
 }
 
-func newCell(st *starterProc, tier policy.Tier, control, spawns *link) *Cell {
-	return &Cell{starter: st, tier: tier, link: control, spawns: spawns, done: make(chan struct{}), children: make(map[uint32]*child)}
+func newCell(st *starterProc, set setup, control, spawns *link) *Cell {
+	return &Cell{starter: st, setup: set, link: control, spawns: spawns, done: make(chan struct{}), children: make(map[uint32]*child)}
 }
 
 // hold takes what the starter told of the warden.
@@ -96,7 +96,7 @@ func (c *Cell) ended() {
 }
 
 func (c *Cell) close(ctx context.Context) error {
-	if c.tier == policy.None {
+	if c.setup.Tier == policy.None {
 		// Without a pid namespace the warden ends what it started, then itself.
 		_ = c.link.shutdown()
 	} else {
@@ -176,8 +176,9 @@ func (c *Cell) Spawn(ctx context.Context, spec process.Spec) (process.Child, err
 	select {
 	case <-ch.started:
 	case <-ctx.Done():
-		// The answer is on its way: a fork takes milliseconds. Only with it is it sure
-		// that nothing of the command is left.
+		// A fork that hangs is ended, any other answer is on its way. Only with it is it
+		// sure that nothing of the command is left.
+		_ = ch.Kill()
 		<-ch.started
 		if ch.err == nil {
 			_ = ch.Kill()
@@ -227,7 +228,7 @@ func (c *Cell) sendCommand(id uint32, spec process.Spec) error {
 func (c *Cell) givePipe(fd int) {
 	const pipefs = 0x50495045 // PIPEFS_MAGIC, see statfs(2)
 	ids := c.ready.Receipt.UIDMap
-	if c.tier == policy.None || os.Geteuid() != 0 || len(ids) != 1 {
+	if c.setup.Tier == policy.None || os.Geteuid() != 0 || len(ids) != 1 {
 		return
 	}
 	var st unix.Stat_t

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 
 	"github.com/croftdev/croft/policy"
 )
@@ -46,7 +47,8 @@ type Bind struct {
 	// Dir is the same, held open: what commands see is this very inode, or Start fails.
 	// Start does not keep it. Nil: whatever Path names at the start.
 	Dir *os.File
-	// Target is the absolute path at which commands see it. Empty: Path.
+	// Target is the absolute path at which commands see it. Empty: Path. It is cleaned
+	// lexically.
 	Target string
 	// ReadOnly keeps commands from changing it.
 	ReadOnly bool
@@ -54,7 +56,7 @@ type Bind struct {
 
 func (b Bind) target() string {
 	if b.Target != "" {
-		return b.Target
+		return filepath.Clean(b.Target)
 	}
 	return b.Path
 }
@@ -71,17 +73,22 @@ func IsRoot() bool { return isRoot() }
 func ChooseUID() (int, error) { return chooseUID() }
 
 // Root returns the workspace's path as commands see it.
-func (c *Cell) Root() string { return c.ready.Root }
+func (c *Cell) Root() string { return c.setup.Root }
 
 // Home returns the commands' HOME.
-func (c *Cell) Home() string { return c.ready.Home }
+func (c *Cell) Home() string {
+	if c.ready.Home != "" {
+		return c.ready.Home
+	}
+	return c.setup.Home
+}
 
 // User returns the name of the user that commands run as.
-func (c *Cell) User() string { return c.ready.User }
+func (c *Cell) User() string { return c.setup.User.Name }
 
 // SearchPath returns the PATH for commands: the directories of Spec.SearchPath that
 // they can see, and the system's.
-func (c *Cell) SearchPath() string { return c.ready.SearchPath }
+func (c *Cell) SearchPath() string { return c.setup.SearchPath }
 
 // Receipt returns what is in force, as it was read back when the cell started.
 func (c *Cell) Receipt() policy.Receipt { return c.ready.Receipt }

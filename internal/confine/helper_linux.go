@@ -61,11 +61,10 @@ func initHelper() {
 	// thread that forked, not the process (prctl(2), PR_SET_PDEATHSIG).
 	runtime.LockOSThread()
 	debug.SetGCPercent(25)
-	// A helper has four threads that ever run at once; on a large machine each further
-	// one that Go provides for costs memory in every session.
-	if runtime.NumCPU() > 4 {
-		runtime.GOMAXPROCS(4)
-	}
+	// A helper has few threads that ever run at once, and on a large machine each further
+	// one that Go provides for costs memory in every session. Not fewer than two: the
+	// thread that waits for an exec keeps others from running on its processor's behalf.
+	runtime.GOMAXPROCS(min(max(runtime.NumCPU(), 2), 4))
 	unix.Umask(0o022)
 	role()
 	os.Exit(0)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/croftdev/croft/internal/confine"
 	"github.com/croftdev/croft/internal/process"
@@ -249,4 +250,37 @@ func openParents(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestStoppedForks: a command that stops others between fork and exec holds up no
+// Spawn that is cancelled, and no Close.
+func TestStoppedForks(t *testing.T) {
+	cell := start(t, func(s *confine.Spec) { arm(t, s.Workspace.Path) })
+	_, r, err := spawn(t, cell, []string{roleEnv + "=attack"}, "./attack", "stop-forks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readLine(t, r, "up")
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	var hung int
+	for range 100 {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		child, err := cell.Spawn(ctx, process.Spec{Argv: []string{"/bin/true"}, Files: [3]*os.File{null, null, null}})
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			hung++
+		case err != nil:
+			t.Fatal(err)
+		default:
+			if _, err := child.Wait(ctx); err != nil {
+				_ = child.Kill()
+			}
+		}
+		cancel()
+	}
+	t.Logf("%d of 100 starts were held up and ended", hung)
 }

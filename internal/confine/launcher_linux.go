@@ -61,30 +61,11 @@ func (l *Launcher) Start(ctx context.Context, spec Spec) (*Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	return st.launch(ctx, set, dirs)
-}
-
-// Probe makes a throwaway cell under the default policy and returns the error that
-// Start would return on this machine.
-func (l *Launcher) Probe(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "croft-probe-")
-	if err != nil {
-		return fmt.Errorf("probe: %w", err)
+	cell, err := st.launch(ctx, set, dirs)
+	if e, ok := errors.AsType[*fault.Error](err); ok && e.Details != nil {
+		e.Details["session"] = spec.SessionID
 	}
-	defer os.RemoveAll(dir)
-	// Owned, so that an idmapped mount is not asked for: the temporary directory says
-	// nothing about the file systems that sessions will live on.
-	spec := Spec{SessionID: "probe", Workspace: Bind{Path: dir, Target: "/workspace"}, Owned: true}
-	if isRoot() {
-		if spec.UID, err = ChooseUID(); err != nil {
-			return err
-		}
-	}
-	cell, err := l.Start(ctx, spec)
-	if err != nil {
-		return err
-	}
-	return cell.Close(context.WithoutCancel(ctx))
+	return cell, err
 }
 
 // Close ends the starter and with it every cell that is left. It returns when they are gone.
@@ -119,7 +100,7 @@ func (l *Launcher) starter(ctx context.Context) (*starterProc, error) {
 
 // launch has a warden forked and waits until it is ready.
 func (st *starterProc) launch(ctx context.Context, set setup, dirs []*os.File) (*Cell, error) {
-	text, err := json.Marshal(set)
+	text, err := set.encode()
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
@@ -144,7 +125,7 @@ func (st *starterProc) launch(ctx context.Context, set setup, dirs []*os.File) (
 		unix.Close(theirControl)
 		return nil, lost(err)
 	}
-	c := newCell(st, set.Tier, control, spawn)
+	c := newCell(st, set, control, spawn)
 	err = st.request(c, append([]int{theirControl, setupFD, theirSpawn}, rawFDs(dirs)...))
 	// The warden's ends are the starter's and the warden's now. Held here, they would keep
 	// the sockets open when those are gone.
@@ -201,6 +182,7 @@ func (c *Cell) awaitReady() error {
 		if err := json.Unmarshal(text, &c.ready); err != nil {
 			return errWire
 		}
+		c.ready.Receipt.Root = c.setup.Root
 		return nil
 	}
 	return errWire

@@ -2,6 +2,8 @@ package confine
 
 import (
 	"cmp"
+	"encoding/json"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -30,6 +32,39 @@ type setup struct {
 	PrivateHome bool `json:"private_home"`
 	// NotEnforced is what was known before the start.
 	NotEnforced []policy.NotEnforced `json:"not_enforced"`
+}
+
+// encode returns s as JSON. Linux paths are bytes, and JSON would replace those that are
+// no UTF-8, so the paths are escaped.
+func (s setup) encode() ([]byte, error) {
+	s.Items = slices.Clone(s.Items)
+	s.eachPath(url.QueryEscape)
+	return json.Marshal(s)
+}
+
+func decodeSetup(text []byte) (setup, error) {
+	var s setup
+	if err := json.Unmarshal(text, &s); err != nil {
+		return setup{}, err
+	}
+	var bad error
+	s.eachPath(func(p string) string {
+		p, err := url.QueryUnescape(p)
+		if err != nil {
+			bad = err
+		}
+		return p
+	})
+	return s, bad
+}
+
+func (s *setup) eachPath(change func(string) string) {
+	for _, p := range []*string{&s.Root, &s.Home, &s.SearchPath} {
+		*p = change(*p)
+	}
+	for i := range s.Items {
+		s.Items[i].Source, s.Items[i].Target = change(s.Items[i].Source), change(s.Items[i].Target)
+	}
 }
 
 type account struct {

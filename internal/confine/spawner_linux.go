@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"sync"
@@ -13,15 +14,18 @@ import (
 
 // warden is the state of a warden that serves.
 type warden struct {
-	setup *setup
-	null  int // /dev/null inside
+	setup   *setup
+	null    int // /dev/null inside
+	garbage int // of the forking thread: bytes since the last collection
 
 	mu      sync.Mutex
-	changed *sync.Cond     // forking
-	forking bool           // the confined thread is between fork and the entry in running
-	running map[int]uint32 // command by the pid of its first process, which is not reaped
-	pids    map[uint32]int // the other way round, also of commands that have ended
-	ended   []uint32       // those of them that have ended, oldest first
+	changed *sync.Cond      // forking
+	forking uint32          // the command that is between fork and its entry in running, or 0
+	running map[int]uint32  // command by the pid of its first process, which is not reaped
+	pids    map[uint32]int  // the other way round, also of commands that have ended
+	latest  map[int]uint32  // the last command whose first process had the pid
+	ended   []uint32        // commands that have ended, oldest first
+	called  map[uint32]bool // killed before their start was seen here
 }
 
 // maxEnded is how many commands that have ended are remembered, so that what they left
@@ -37,7 +41,7 @@ type job struct {
 
 func newWarden(s *setup, null int) *warden {
 	w := &warden{
-		setup: s, null: null, running: make(map[int]uint32), pids: make(map[uint32]int),
+		setup: s, null: null, running: make(map[int]uint32), pids: make(map[uint32]int), latest: make(map[int]uint32), called: make(map[uint32]bool),
 	}
 	w.changed = sync.NewCond(&w.mu)
 	return w
@@ -134,11 +138,23 @@ func (w *warden) forkCommands(confined chan<- confinement) {
 			continue
 		}
 		w.fork(&j)
+		w.collectGarbage(len(p.body))
 		for _, fd := range j.stdio {
 			if fd != w.null {
 				unix.Close(fd)
 			}
 		}
+	}
+}
+
+// collectGarbage is called by the forking thread when it has started a command of size
+// bytes, and collects now and then.
+func (w *warden) collectGarbage(size int) {
+	const perCommand, enough = 4 << 10, 1 << 20
+	w.garbage += size + perCommand
+	if w.garbage > enough {
+		w.garbage = 0
+		runtime.GC()
 	}
 }
 
@@ -167,18 +183,24 @@ func (w *warden) fork(j *job) {
 		attr.Env = []string{}
 	}
 	w.mu.Lock()
-	w.forking = true
+	if w.called[j.id] {
+		delete(w.called, j.id)
+		w.mu.Unlock()
+		w.refuse(j.id, process.StepOther, unix.ECANCELED)
+		return
+	}
+	w.forking = j.id
 	w.mu.Unlock()
 	pid, err := syscall.ForkExec(path, j.cmd.argv, attr)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.forking = false
+	w.forking = 0
 	w.changed.Broadcast()
 	if err != nil {
 		w.refuse(j.id, process.StepExec, errnoOf(err))
 		return
 	}
-	w.running[pid], w.pids[j.id] = j.id, pid
+	w.running[pid], w.pids[j.id], w.latest[pid] = j.id, pid, j.id
 	_ = w.tell(packet{kind: msgStarted, id: j.id, a: uint64(pid)})
 }
 
@@ -198,17 +220,21 @@ func (w *warden) replaceNull(fd *int) {
 // reap collects every process that ends inside, also orphans, and tells how commands
 // ended. WNOWAIT keeps the pid taken until the table is locked, so no signal that goes
 // by the table meets another process.
+//
+// Nothing is allocated here: a build can orphan millions of processes without a new
+// command, at which the garbage would be collected.
 func (w *warden) reap() {
 	runtime.LockOSThread()
+	var info unix.Siginfo
+	var status syscall.WaitStatus
 	for {
-		var info unix.Siginfo
 		if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 			if err == unix.ECHILD {
 				w.awaitChild()
 			}
 			continue
 		}
-		w.collect(siginfoPid(&info))
+		w.collect(siginfoPid(&info), &status)
 	}
 }
 
@@ -222,18 +248,17 @@ func (w *warden) awaitChild() {
 	}
 }
 
-func (w *warden) collect(pid int) {
+func (w *warden) collect(pid int, status *syscall.WaitStatus) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
-		if _, known := w.running[pid]; known || !w.forking {
+		if _, known := w.running[pid]; known || w.forking == 0 {
 			break
 		}
 		w.changed.Wait()
 	}
-	var status syscall.WaitStatus
 	// WNOHANG: a fork that failed has collected its child itself.
-	got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+	got, err := syscall.Wait4(pid, status, syscall.WNOHANG, nil)
 	id, known := w.running[pid]
 	if err != nil || got != pid || !known {
 		return
@@ -251,8 +276,12 @@ func (w *warden) collect(pid int) {
 func (w *warden) forget(id uint32) {
 	w.ended = append(w.ended, id)
 	if len(w.ended) > maxEnded {
-		delete(w.pids, w.ended[0])
+		old := w.ended[0]
 		w.ended = w.ended[1:]
+		if pid := w.pids[old]; w.latest[pid] == old {
+			delete(w.latest, pid)
+		}
+		delete(w.pids, old)
 	}
 }
 
@@ -270,6 +299,21 @@ func (w *warden) signal(id uint32, sig syscall.Signal) {
 // and its descendants, again until none is left. What it does not find: a process
 // that made a session of its own and whose parent has ended.
 func (w *warden) kill(id uint32) {
+	w.mu.Lock()
+	_, started := w.pids[id]
+	if !started && w.forking != id {
+		// The two sockets are not in order. What was refused is called off for nothing;
+		// the bound keeps that from growing.
+		if len(w.called) >= maxEnded {
+			clear(w.called)
+		}
+		w.called[id] = true
+	}
+	w.mu.Unlock()
+	if !started {
+		w.endFork(id)
+		return
+	}
 	killWhile(func(procs map[int]procStat) []int {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -278,9 +322,9 @@ func (w *warden) kill(id uint32) {
 			return nil
 		}
 		if w.running[pid] != id {
-			// The first process has been reaped. If its number is a process again, the
-			// session of that number is somebody else's.
-			if _, taken := procs[pid]; taken {
+			// The first process has been reaped. If its number is, or was, another process,
+			// the session of that number is somebody else's.
+			if _, taken := procs[pid]; taken || w.latest[pid] != id {
 				return nil
 			}
 		}
@@ -293,6 +337,35 @@ func (w *warden) kill(id uint32) {
 		for p, st := range procs {
 			if p != os.Getpid() && p != pid && st.alive() && (st.session == pid || st.pgrp == pid) {
 				list = append(list, p)
+			}
+		}
+		return list
+	})
+}
+
+// endFork kills the process of command id if it is between fork and exec. The confined thread waits for
+// its exec, so a command that stops it there (SIGSTOP cannot be blocked) holds up every
+// later one. Such a process still runs the warden's program, which no command can
+// execute.
+func (w *warden) endFork(id uint32) {
+	own, err := os.Stat(selfProgram)
+	if err != nil || w.setup.Tier == policy.None {
+		return
+	}
+	killWhile(func(procs map[int]procStat) []int {
+		w.mu.Lock()
+		forking := w.forking == id
+		w.mu.Unlock()
+		if !forking {
+			return nil
+		}
+		var list []int
+		for pid, p := range procs {
+			if p.ppid != os.Getpid() || !p.alive() {
+				continue
+			}
+			if exe, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid)); err == nil && os.SameFile(exe, own) {
+				list = append(list, pid)
 			}
 		}
 		return list

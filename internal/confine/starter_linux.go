@@ -98,7 +98,7 @@ func (s *starter) fork(r launchRequest) (wardenProc, int, error) {
 	var set setup
 	text, err := readMemoryFile(r.fds[1], maxCommand)
 	if err == nil {
-		err = json.Unmarshal(text, &set)
+		set, err = decodeSetup(text)
 	}
 	if err != nil {
 		return wardenProc{}, 0, failed(stepSetup, "", err)
@@ -181,7 +181,7 @@ func wardenFiles(set *setup, control, spawn int) ([]uintptr, error) {
 		pass(&passed.Items[i].Dir)
 		pass(&passed.Items[i].Mount)
 	}
-	text, err := json.Marshal(passed)
+	text, err := passed.encode()
 	if err != nil {
 		return nil, failed(stepSetup, "", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 
 	"github.com/croftdev/croft/policy"
 	"golang.org/x/sys/unix"
@@ -22,6 +23,10 @@ import (
 // each session, and would be one more process that commands could signal: PID 1
 // is the one that the kernel protects.
 func runWarden() {
+	// A collection stops every thread, and the forking one cannot stop while it waits for an
+	// exec: a command that hangs there would hang all of the warden. So the forking
+	// thread itself collects, between commands (see collectGarbage).
+	debug.SetGCPercent(-1)
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	go exitWithCroft()
 	w, r, err := startWarden()
@@ -67,7 +72,7 @@ func startWarden() (*warden, *ready, error) {
 	var s setup
 	text, err := readMemoryFile(fdSetup, maxCommand)
 	if err == nil {
-		err = json.Unmarshal(text, &s)
+		s, err = decodeSetup(text)
 	}
 	if err == nil && s.Version != wireVersion {
 		err = errWire
@@ -112,7 +117,11 @@ func startWarden() (*warden, *ready, error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, nil, failed(stepPrivileges, "", err)
 	}
-	return w, &ready{Root: s.Root, Home: s.Home, User: s.User.Name, SearchPath: s.SearchPath, Receipt: receipt}, nil
+	r := &ready{Receipt: receipt}
+	if s.Tier == policy.None && s.PrivateHome {
+		r.Home = s.Home
+	}
+	return w, r, nil
 }
 
 // isolate makes the namespaces of this process what commands shall see.
