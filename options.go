@@ -190,8 +190,9 @@ func homes() []string {
 func resolveExisting(path string) string {
 	rest := ""
 	for p := path; ; {
-		if real, err := filepath.EvalSymlinks(p); err == nil {
-			return filepath.Join(real, rest)
+		//nolint:forbidigo // a guard against mistakes: what is used is opened by root.Open, later
+		if resolved, err := filepath.EvalSymlinks(p); err == nil {
+			return filepath.Join(resolved, rest)
 		}
 		if p == "/" || p == "." {
 			return filepath.Clean(path)

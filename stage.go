@@ -34,7 +34,7 @@ func (s *Session) stageBeside(ctx context.Context, t *root.Tree) (*stage, error)
 			return nil, err
 		}
 		return &stage{dir: dir, discard: func() {
-			dir.Close()
+			_ = dir.Close() // only looked up in
 			if err := s.lock.DiscardStage(name); err != nil {
 				s.c.log.Warn("a staging directory is left for the next start", "error", err)
 			}
@@ -52,7 +52,7 @@ func (s *Session) stageBeside(ctx context.Context, t *root.Tree) (*stage, error)
 		return nil, errors.Join(err, s.dropStage(ctx, t))
 	}
 	return &stage{dir: dir, discard: func() {
-		dir.Close()
+		_ = dir.Close() // only looked up in
 		if err := s.dropStage(context.WithoutCancel(ctx), t); err != nil {
 			s.c.log.Warn("a staging directory is left in the workspace until the next start", "error", err)
 		}

@@ -90,13 +90,11 @@ func isDir(path string) (bool, error) {
 // makeRoot makes the workspace's directory, for croft as root with the owner that
 // commands have.
 func (s *Session) makeRoot(place string, owned bool) error {
-	err := os.MkdirAll(place, 0o755)
-	if err == nil && owned {
-		if uid := s.ownerUID(); uid != 0 {
-			err = os.Chown(place, uid, uid)
-		}
+	if owned {
+		return s.lock.MakeWorkspace(s.ownerUID())
 	}
-	if err != nil {
+	//nolint:forbidigo // the caller names the place, and no command of the session has run yet
+	if err := os.MkdirAll(place, 0o755); err != nil {
 		return &fault.Error{Code: fault.WorkspaceStartError, Op: "start", Message: "the workspace's directory cannot be made", Err: err}
 	}
 	return nil

@@ -18,6 +18,27 @@ const stagePrefix = ".stage-"
 // WorkspacePath returns the path of the session's own workspace, be it there or not.
 func (l *Lock) WorkspacePath() string { return filepath.Join(l.Path(), WorkspaceName) }
 
+// MakeWorkspace makes an empty workspace of mode 0755, which belongs to uid and the
+// gid of that number unless uid is 0. One that is there stays as it is.
+func (l *Lock) MakeWorkspace(uid int) error {
+	if err := l.dir.Mkdir(WorkspaceName); err != nil {
+		return writeFailed("start", l.id, err)
+	}
+	d, err := l.dir.OpenDir(WorkspaceName)
+	if err != nil {
+		return writeFailed("start", l.id, err)
+	}
+	defer d.Close()
+	err = d.File().Chmod(0o755)
+	if err == nil && uid != 0 {
+		err = d.File().Chown(uid, uid)
+	}
+	if err != nil {
+		return writeFailed("start", l.id, err)
+	}
+	return nil
+}
+
 // Stage makes an empty directory beside the workspace, to be filled and then given
 // to [Lock.Adopt]. What is never adopted goes to the trash when the session is
 // taken the next time. The caller closes the directory.
