@@ -74,7 +74,10 @@ func notifyAndExec(run crashRun) error {
 		return err
 	}
 	unix.CloseOnExec(3)
-	return syscall.Exec(os.Args[0], os.Args[:1], append(os.Environ(), crashRunEnv+"="+string(text)))
+	if err := os.Setenv(crashRunEnv, string(text)); err != nil {
+		return err
+	}
+	return syscall.Exec(os.Args[0], os.Args[:1], os.Environ())
 }
 
 // reap runs the process under test, adopts what it leaves behind, and returns when

@@ -123,13 +123,14 @@ func (d *Dir) Rename(name string, to *Dir, newName string) error {
 	return d.Sync()
 }
 
-// RenameNew gives the directory name of d the name newName, and syncs d. The error
-// is fs.ErrExist where newName is in use, also by an empty directory.
+// RenameNew gives the directory name of d the name newName. It is on disk only after
+// the next [Dir.Sync] of d. The error is fs.ErrExist where newName is in use, also by
+// an empty directory.
 func (d *Dir) RenameNew(name, newName string) error {
 	if err := renameNew(d.fd(), name, newName); err != nil {
 		return &os.LinkError{Op: "rename", Old: name, New: newName, Err: err}
 	}
-	return d.Sync()
+	return nil
 }
 
 // Exchange swaps what the two names of d stand for, in one step, and syncs d. The

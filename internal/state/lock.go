@@ -110,15 +110,27 @@ func (l *Lock) fillNew(temp string, record []byte) error {
 	if err := l.dir.WriteNew(recordName, record); err != nil {
 		return err
 	}
-	return l.d.sessions.RenameNew(temp, l.id.String())
+	if err := l.d.sessions.RenameNew(temp, l.id.String()); err != nil {
+		return err
+	}
+	if err := l.d.sessions.Sync(); err != nil {
+		// It has its name, so it is not a leftover that a sweep would know.
+		_, terr := l.Trash()
+		return errors.Join(err, terr)
+	}
+	return nil
 }
 
+// discardNew removes a session that did not get its name. What cannot be removed
+// now is left for the next sweep.
 func (l *Lock) discardNew(temp string) {
-	for _, name := range []string{recordName, lockName} {
-		_ = l.dir.Remove(name)
+	if same, err := l.d.sessions.SameAs(temp, l.dir); err == nil && same {
+		for _, name := range []string{recordName, lockName} {
+			_ = l.dir.Remove(name)
+		}
+		_ = l.d.sessions.RemoveDir(temp)
 	}
 	l.letGo()
-	_ = l.d.sessions.RemoveDir(temp) // else the next sweep takes it
 }
 
 // Lock takes the session for this process.
