@@ -171,7 +171,7 @@ func (p *packer) put(it *item) error {
 		select {
 		case p.jobs <- it:
 		case <-p.ctx.Done():
-			it.file.Close()
+			_ = it.file.Close()
 			return p.stopped()
 		}
 	}

@@ -10,9 +10,10 @@ import (
 	"io"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/croftdev/croft/internal/fault"
 	"github.com/croftdev/croft/internal/tree"
-	"golang.org/x/sys/unix"
 )
 
 func unpack(ctx context.Context, r io.Reader, dir *os.File, opts UnpackOptions) (*Unpacked, error) {

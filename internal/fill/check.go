@@ -101,7 +101,7 @@ func Supported(m *manifest.Manifest) error {
 // checkName refuses a name that a parsed manifest cannot have, for manifests that
 // a program built by hand.
 func checkName(name string) error {
-	reason := ""
+	var reason string
 	switch {
 	case strings.HasPrefix(name, "/"):
 		reason = "absolute"
@@ -132,7 +132,7 @@ func (a *applier) sort(j job, dirs []allowed) error {
 			if err != nil {
 				return j.src.fault(j.name, "", err)
 			}
-			d.Close()
+			_ = d.Close()
 			a.copies = append(a.copies, j)
 		}
 		a.dirs = append(a.dirs, j)
@@ -144,7 +144,7 @@ func (a *applier) sort(j job, dirs []allowed) error {
 		if err != nil {
 			return j.src.fault(j.name, "", err)
 		}
-		f.Close()
+		_ = f.Close()
 		a.files = append(a.files, j)
 	case *manifest.File:
 		a.files = append(a.files, j)

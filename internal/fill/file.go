@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"hash"
 	"io"
 	"io/fs"
@@ -91,10 +92,10 @@ func (c *counted) Read(b []byte) (int, error) {
 	if c.n > c.before.Size() {
 		err = tree.ErrChanged // or one that grows without end would be read for ever
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = c.unchanged()
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		c.err = err
 	}
 	return n, err

@@ -33,6 +33,7 @@ func allowedDirs(opts Options) ([]allowed, error) {
 				Message: "a directory of host sources must be an absolute path"}
 		}
 		all = append(all, allowed{path.Clean(p)})
+		//nolint:forbidigo // the result is another spelling to compare texts with; what is opened is opened anew
 		if real, err := filepath.EvalSymlinks(p); err == nil && real != path.Clean(p) {
 			all = append(all, allowed{real})
 		}
@@ -92,7 +93,7 @@ const (
 // openDir opens a source that is a directory.
 func (s *source) openDir() (*os.File, error) {
 	f, err := s.walk(dirFlags)
-	if err == unix.ENOTDIR {
+	if errors.Is(err, unix.ENOTDIR) {
 		err = tree.ErrChanged
 	}
 	return f, err
@@ -102,7 +103,7 @@ func (s *source) openDir() (*os.File, error) {
 // must not hold the caller.
 func (s *source) openFile() (*os.File, error) {
 	f, err := s.walk(fileFlags)
-	if err == errMissing && !strings.Contains(s.rest, "/") {
+	if errors.Is(err, errMissing) && !strings.Contains(s.rest, "/") {
 		// The directory is there and the name in it is not: the field's clients
 		// know that as a source that vanished.
 		err = tree.ErrChanged
@@ -115,7 +116,7 @@ func (s *source) openFile() (*os.File, error) {
 		err = tree.ErrChanged
 	}
 	if err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, err
 	}
 	return f, nil
@@ -169,14 +170,13 @@ func isLink(dirfd int, name string) bool {
 }
 
 func (s *source) file(fd int, err error) (*os.File, error) {
-	switch err {
-	case nil:
+	switch {
+	case err == nil:
 		return os.NewFile(uintptr(fd), s.text), nil
-	case unix.ENOENT:
+	case errors.Is(err, unix.ENOENT):
 		return nil, errMissing
-	default:
-		return nil, err
 	}
+	return nil, err
 }
 
 // fault makes err, from reading the source or its entry child, the error of the
@@ -188,7 +188,7 @@ func (s *source) fault(name, child string, err error) error {
 		fe.Details["child"] = child
 	}
 	switch {
-	case err == errOutside:
+	case errors.Is(err, errOutside):
 		fe.Reason, fe.Err = "outside_base_dir", nil
 		fe.Message = "the source lies outside the base directory and every granted path; grant its directory"
 	case errors.Is(err, errLink), errors.Is(err, tree.ErrSymlink):

@@ -131,13 +131,11 @@ func (v *copier) symlink(n *node, name string, st *unix.Statx_t) error {
 		return readErr(n.join(name), err)
 	}
 	dst := n.fd[1]
-	make := func() error {
-		return retry(func() error { return unix.Symlinkat(target, dst, name) })
-	}
-	err = make()
+	link := func() error { return unix.Symlinkat(target, dst, name) }
+	err = retry(link)
 	if err == unix.EEXIST && v.opts.Replace {
 		if err = unix.Unlinkat(dst, name, 0); err == nil {
-			err = make()
+			err = retry(link)
 		}
 	}
 	if err == nil && v.opts.Owner != nil {

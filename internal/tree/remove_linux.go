@@ -167,7 +167,7 @@ func (v *remover) contents(ctx context.Context, dir *os.File) error {
 
 func unlockFile(dir *os.File) {
 	if raw, err := dir.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) {
+		_ = raw.Control(func(fd uintptr) {
 			if unix.Faccessat(int(fd), "", unix.R_OK|unix.W_OK|unix.X_OK, unix.AT_EMPTY_PATH|unix.AT_EACCESS) != nil {
 				unlockFD(int(fd))
 			}
