@@ -17,12 +17,15 @@ import (
 
 func TestMain(m *testing.M) {
 	confine.Init()
-	switch os.Getenv(roleEnv) {
-	case "":
+	role, what, _ := strings.Cut(os.Getenv(roleEnv), ":")
+	switch role {
 	case "attack":
 		playAttack()
-	default:
-		playHost()
+	case "refusal":
+		playRefusal(what)
+		return
+	case "host":
+		playHost(policy.Tier(what))
 	}
 	os.Exit(m.Run())
 }
@@ -104,6 +107,7 @@ func run(t testing.TB, cell *confine.Cell, argv ...string) output {
 	if err != nil {
 		t.Fatalf("spawn %q: %v", argv, err)
 	}
+	defer r.Close()
 	var b bytes.Buffer
 	if _, err := io.Copy(&b, r); err != nil {
 		t.Fatal(err)

@@ -18,12 +18,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roleEnv makes the test binary play a croft that can be killed: its value is the tier.
+// roleEnv makes the test binary play a croft that can be killed: its value is host:TIER.
 const roleEnv = "CROFT_CONFINE_TEST_ROLE"
 
 // playHost starts a cell with processes in it, tells the pids of starter and warden,
 // and waits to be killed.
-func playHost() {
+func playHost(tier policy.Tier) {
 	check := func(err error) {
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -33,7 +33,7 @@ func playHost() {
 	dir := os.Getenv("CROFT_CONFINE_TEST_DIR")
 	uid, _ := strconv.Atoi(os.Getenv("CROFT_CONFINE_TEST_UID"))
 	cell, err := confine.NewLauncher("").Start(context.Background(), confine.Spec{
-		Policy:    policy.Policy{Tier: policy.Tier(os.Getenv(roleEnv))},
+		Policy:    policy.Policy{Tier: tier},
 		Workspace: confine.Bind{Path: dir, Target: "/workspace"}, Owned: true, UID: uid,
 	})
 	check(err)
@@ -147,7 +147,7 @@ func testKilled(t *testing.T, tier policy.Tier, victim string) {
 		}
 	}
 	host := exec.Command(os.Args[0])
-	host.Env = append(os.Environ(), roleEnv+"="+string(tier), "CROFT_CONFINE_TEST_DIR="+dir,
+	host.Env = append(os.Environ(), roleEnv+"=host:"+string(tier), "CROFT_CONFINE_TEST_DIR="+dir,
 		"CROFT_CONFINE_TEST_MARK="+mark, fmt.Sprintf("CROFT_CONFINE_TEST_UID=%d", uid))
 	host.Stderr = os.Stderr
 	out, err := host.StdoutPipe()
