@@ -34,8 +34,8 @@ func allowedDirs(opts Options) ([]allowed, error) {
 		}
 		all = append(all, allowed{path.Clean(p)})
 		//nolint:forbidigo // the result is another spelling to compare texts with; what is opened is opened anew
-		if real, err := filepath.EvalSymlinks(p); err == nil && real != path.Clean(p) {
-			all = append(all, allowed{real})
+		if canonical, err := filepath.EvalSymlinks(p); err == nil && canonical != path.Clean(p) {
+			all = append(all, allowed{canonical})
 		}
 	}
 	return all, nil

@@ -27,7 +27,7 @@ type RemoveOptions struct {
 // [*RemoveError], and all the rest is removed. If there is nothing by that name,
 // the error wraps [fs.ErrNotExist]. Entries that are added meanwhile are removed
 // too, for a bounded number of passes. Large files are cut in steps, so that a
-// cancellation need not wait for one. Name must be a single component.
+// cancellation need not wait for one; it may leave such a file shortened. Name must be a single component.
 func Remove(ctx context.Context, parent *os.File, name string, opts RemoveOptions) (Stats, error) {
 	return remove(ctx, parent, name, opts)
 }
