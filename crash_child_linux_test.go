@@ -161,7 +161,7 @@ func (l *life) expect(ctx context.Context, s *croft.Session, n int) error {
 }
 
 var crashScripts = map[string]func(context.Context, *life) error{
-	"session": sessionLife, "carried": carriedLife,
+	"session": sessionLife, "carried": carriedLife, "busy": busyLife,
 }
 
 // sessionLife goes through every call of a session's life.
@@ -196,6 +196,10 @@ func sessionLife(ctx context.Context, l *life) (err error) {
 	}
 	l.say("saved")
 	if err := l.write(ctx, s, 2); err != nil {
+		return err
+	}
+	// The stop has ended the warden: this command gets another one.
+	if _, err := s.Exec(ctx, croft.Command{Shell: "echo c >> by-command"}); err != nil {
 		return err
 	}
 	if err := s.Close(ctx); err != nil {
@@ -255,4 +259,29 @@ func carriedLife(ctx context.Context, l *life) (err error) {
 		with = croft.WithOptions{State: st}
 	}
 	return nil
+}
+
+// busyLife is killed while a command writes, in a warden that came after a stop.
+func busyLife(ctx context.Context, l *life) error {
+	opts, err := l.options()
+	if err != nil {
+		return err
+	}
+	c, err := l.open()
+	if err != nil {
+		return err
+	}
+	s, err := c.Create(ctx, opts)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(s.Start(ctx), s.Stop(ctx)); err != nil {
+		return err
+	}
+	busy := "(while :; do echo x >> busy; done) & while ! test -s busy; do :; done"
+	if _, err := s.Exec(ctx, croft.Command{Shell: busy}); err != nil {
+		return err
+	}
+	l.say("session %s", s.ID())
+	return unix.Kill(os.Getpid(), unix.SIGKILL)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -21,7 +22,7 @@ import (
 // process under test asks this one before each system call of a few kinds, and
 // is killed, given an error, or told to go on. Unlike strace's injection it needs
 // no root, counts the calls of all threads together, and knows which lie below the
-// state directory.
+// state directory or a caller's root.
 
 // faultKinds are the kinds of calls that can be counted and failed. On every
 // architecture of Go the older calls without "at" are made through these.
@@ -53,7 +54,7 @@ func (f fault) String() string {
 // injector answers the notifications of one process under test.
 type injector struct {
 	fault fault
-	below string // only calls below this directory count
+	below []string // only calls below these directories count
 	kinds map[uint32]string
 
 	pid    int // of the process under test; its children are let through
@@ -182,7 +183,7 @@ func (in *injector) isMine(tid uint32) bool {
 	return is
 }
 
-// isBelow reports whether the call acts on something below the directory.
+// isBelow reports whether the call acts on something below one of the directories.
 func (in *injector) isBelow(q *notification) bool {
 	var place string
 	switch uint32(q.nr) {
@@ -195,7 +196,9 @@ func (in *injector) isBelow(q *notification) bool {
 	default:
 		place = in.descriptor(q.args[0])
 	}
-	return place == in.below || strings.HasPrefix(place, in.below+"/")
+	return slices.ContainsFunc(in.below, func(dir string) bool {
+		return dir != "" && (place == dir || strings.HasPrefix(place, dir+"/"))
+	})
 }
 
 // place returns the path that a directory descriptor and a name stand for.

@@ -93,7 +93,7 @@ func lead(t *testing.T, run crashRun, f *fault) (*heard, *injector) {
 	if f != nil {
 		here, there := socketPair(t)
 		cmd.ExtraFiles = []*os.File{there}
-		in = &injector{fault: *f, below: run.Dir}
+		in = &injector{fault: *f, below: []string{run.Dir, run.Root}}
 		go func() { served <- in.serve(here) }()
 		defer there.Close()
 	}
@@ -363,7 +363,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 				t.Fatalf("the life failed without a fault: %+v", h)
 			}
 			sound(t, run, h)
-			t.Logf("calls below the state directory: %v", in.counts)
+			t.Logf("calls below the state directory and the root: %v", in.counts)
 			for kind := range faultKinds {
 				for n := int64(1); n <= in.counts[kind]; n += stride {
 					for _, f := range []fault{{kind, n, true, 0}, {kind, n, false, unix.ENOSPC}, {kind, n, false, unix.EIO}} {
@@ -388,4 +388,45 @@ func TestFaultAtEveryCall(t *testing.T) {
 		})
 	}
 	t.Logf("%d lives, %d of them met their fault", runs, hits)
+}
+
+// The commands of a croft that was killed have ended before the next start touches
+// the workspace, also those in a warden that was started after a stop.
+func TestNextStartWaitsForTheWarden(t *testing.T) {
+	for range 5 {
+		run := newLife(t, "busy", false, false)
+		text, err := json.Marshal(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), crashRunEnv+"="+string(text))
+		out, err := cmd.Output() // at its end the process is dead; its warden may not be
+		line, _, _ := strings.Cut(string(out), "\n")
+		id, ok := strings.CutPrefix(line, "session ")
+		if !ok {
+			t.Fatalf("the process said %q, %v", out, err)
+		}
+		c := openClient(t, croft.Config{Dir: run.Dir})
+		s, err := c.Resume(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		size := func() int64 {
+			t.Helper()
+			fi, err := s.Stat(t.Context(), "busy", croft.ReadOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fi.Size
+		}
+		before := size()
+		sh(t, s, "i=0; while test $i -lt 2000; do i=$((i+1)); done")
+		if after := size(); after != before {
+			t.Errorf("a command of the killed croft went on writing: %d bytes, then %d", before, after)
+		}
+	}
 }

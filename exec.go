@@ -13,6 +13,7 @@ import (
 	"github.com/croftdev/croft/internal/confine"
 	"github.com/croftdev/croft/internal/fault"
 	"github.com/croftdev/croft/internal/process"
+	"github.com/croftdev/croft/internal/state"
 )
 
 // Exec runs a command in the session, confined as its Receipt says, and waits for
@@ -117,6 +118,15 @@ func (s *Session) cellForExec(ctx context.Context) (*confine.Cell, []string, err
 	}
 	if err := s.ensureCell(ctx); err != nil {
 		return nil, nil, err
+	}
+	// Recorded before anything runs in it: if croft is killed, the next start waits for
+	// the end of this warden before it touches the workspace.
+	s.mu.Lock()
+	rec, cell := s.rec, s.cell
+	s.mu.Unlock()
+	rec.Warden = state.ProcessOf(cell.Pid(), cell.StartTime())
+	if err := s.save(rec); err != nil {
+		return nil, nil, errors.Join(err, s.endCell(context.WithoutCancel(ctx)))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

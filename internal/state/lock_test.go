@@ -101,12 +101,12 @@ func TestSessionIsBornHeldAndWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Release()
-	got.Phase = state.Starting
+	got.Phase = state.Running
 	if err := l.Save(got); err != nil {
 		t.Fatal(err)
 	}
 	after, err := l.Load()
-	if err != nil || after.Phase != state.Starting || after.Created != got.Created || !after.Updated.After(got.Updated) {
+	if err != nil || after.Phase != state.Running || after.Created != got.Created || !after.Updated.After(got.Updated) {
 		t.Errorf("after Save: %+v, %v", after, err)
 	}
 }
@@ -295,7 +295,7 @@ func BenchmarkNewSessionAndSave(b *testing.B) {
 			b.Fatal(err)
 		}
 		defer l.Release()
-		rec.Phase = state.Starting
+		rec.Phase = state.Running
 		for b.Loop() {
 			if err := l.Save(rec); err != nil {
 				b.Fatal(err)

@@ -17,33 +17,26 @@ const recordVersion = 1
 // maxRecord bounds what is read as a record; a manifest may have 4 MiB.
 const maxRecord = 32 << 20
 
-// Phase says what a session is in the middle of. A phase that ends in -ing is
-// recorded before the work begins, and means on the next look that the work may
-// have been left half done.
+// Phase says how far a session is in its life. It is recorded before what it
+// announces can have an effect that the next look must know of.
 type Phase string
 
 // The phases.
 const (
-	Created  Phase = "created"  // never started
-	Starting Phase = "starting" // the workspace is being made or filled
-	Running  Phase = "running"  // the warden runs and the workspace is whole
-	Stopping Phase = "stopping" // processes are being ended, the workspace is being saved
-	Stopped  Phase = "stopped"  // nothing runs
-	Deleting Phase = "deleting" // mounts are being released; the rename to the trash comes last
+	// Created: never started to the end. What is in a workspace of croft's own was put
+	// there by a start that was cut short.
+	Created Phase = "created"
+	// Running: started, and not shut down; on a session that nobody holds, its
+	// process was killed.
+	Running Phase = "running"
+	// Stopped: nothing runs.
+	Stopped Phase = "stopped"
+	// Deleting: mounts are being released; the rename to the trash comes last.
+	Deleting Phase = "deleting"
 )
 
 func (p Phase) known() bool {
-	switch p {
-	case Created, Starting, Running, Stopping, Stopped, Deleting:
-		return true
-	}
-	return false
-}
-
-// Interrupted reports whether the phase is one that only a killed process leaves
-// on a session that nobody holds.
-func (p Phase) Interrupted() bool {
-	return p == Starting || p == Running || p == Stopping || p == Deleting
+	return p == Created || p == Running || p == Stopped || p == Deleting
 }
 
 // Record is what croft remembers of one session.
