@@ -338,3 +338,55 @@ func TestRemoveWhileAdded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDeepUnderMoves works on a tree so deep that its upper directories are closed
+// and opened again, while a process exchanges two of its directories: a parent
+// found in another place must never be taken for the one that was left.
+func TestDeepUnderMoves(t *testing.T) {
+	const depth = tree.MaxDescriptors + 60
+	base, outside := t.TempDir(), t.TempDir()
+	must(t, os.WriteFile(outside+"/keep", []byte("k"), 0o644))
+	build := func() {
+		fresh := base + "/fresh"
+		must(t, os.MkdirAll(fresh+"/side/inner", 0o755))
+		must(t, os.MkdirAll(fresh+"/z", 0o755))
+		must(t, os.Symlink(outside, fresh+"/side/inner/n"))
+		deep(t, fresh, depth, "n")
+		must(t, os.Rename(fresh, base+"/ws"))
+	}
+	stop := swapper(t, base+"/ws"+strings.Repeat("/n", 20), base+"/ws/side/inner")
+	upper := swapper(t, base+"/ws"+strings.Repeat("/n", 10), base+"/ws/z")
+	parent := openDir(t, base)
+	rounds := 8
+	if testing.Short() {
+		rounds = 2
+	}
+	moved, failed := 0, 0
+	for range rounds {
+		build()
+		ws := openDirNow(t, base+"/ws")
+		see := func(e *tree.Entry) error {
+			if e.Name == "keep" {
+				t.Errorf("outside was entered: %s", e.Rel())
+			}
+			if e.Err != nil {
+				moved++
+			}
+			return nil
+		}
+		must(t, tree.Ordered(t.Context(), ws, tree.Options{}, see))
+		must(t, tree.Walk(t.Context(), ws, tree.Options{Workers: 1}, see))
+		dst := t.TempDir()
+		if _, err := tree.Copy(t.Context(), ws, openDirNow(t, dst), tree.CopyOptions{}); err != nil {
+			failed++
+		}
+		if _, err := tree.Remove(t.Context(), parent, "ws", tree.RemoveOptions{}); err != nil {
+			failed++
+			stopAndClear(t, parent)
+		}
+	}
+	t.Logf("swaps %d, directories lost to a walk %d, calls failed %d", stop()+upper(), moved, failed)
+	if _, err := os.Stat(outside + "/keep"); err != nil {
+		t.Error(err)
+	}
+}
