@@ -143,9 +143,9 @@ func (c *copying) into(ctx context.Context, src *os.File, st *unix.Stat_t, s *sp
 }
 
 func (c *copying) fill(ctx context.Context, src *os.File, st *unix.Stat_t, s *spot, name string) error {
-	fd, err := openat(s.dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	fd, err := c.t.openMade(s.dir, name, unix.O_RDONLY)
 	if err != nil {
-		return gone(err)
+		return err
 	}
 	stage := os.NewFile(uintptr(fd), name)
 	defer stage.Close()

@@ -95,6 +95,7 @@ type arena struct {
 	ws      string
 	outside string
 	tree    *Tree
+	user    *User
 	sh      *shared
 	child   *exec.Cmd
 	d       int // the real directory p/d, wherever its name is
@@ -109,7 +110,7 @@ type watched struct {
 }
 
 // newArena makes the directories and opens the tree, and starts the attacker.
-func newArena(t testing.TB, opts Options) *arena {
+func newArena(t testing.TB) *arena {
 	a := &arena{t: t, tmp: tempDir(t)}
 	a.ws, a.outside = a.tmp+"/ws", a.tmp+"/outside"
 	a.fill(a.ws, "inside")
@@ -124,9 +125,7 @@ func newArena(t testing.TB, opts Options) *arena {
 	var err error
 	a.d, err = unix.Open(a.ws+"/p/d", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	must(t, err)
-	opts.Path = a.ws
-	a.tree, err = Open(opts)
-	must(t, err)
+	a.goWay("fast")
 	a.sh, err = mapShared(a.tmp + "/shared")
 	must(t, err)
 	a.child = exec.Command("/proc/self/exe", hostileArg, a.tmp+"/shared", a.ws)
@@ -138,6 +137,31 @@ func newArena(t testing.TB, opts Options) *arena {
 	return a
 }
 
+// goWay opens the tree so that its operations go one of the ways of the test.
+func (a *arena) goWay(way string) {
+	opts := Options{Path: a.ws}
+	a.user = nil
+	switch way {
+	case "grant":
+		must(a.t, os.MkdirAll(a.ws+"/granted", 0o755))
+		opts.Grants = []Grant{{Path: a.ws + "/granted", ReadOnly: true}}
+	case "user":
+		u, err := LookupUser(testUser)
+		must(a.t, err)
+		a.user = u
+		must(a.t, unix.Chmod(a.ws+"/out", 0o777))
+		must(a.t, unix.Fchmod(a.d, 0o777))
+		for _, name := range []string{"f", "lf", "sub", "lsub"} { // one of each two is a link
+			must(a.t, unix.Fchownat(a.d, name, u.UID, u.GID, unix.AT_SYMLINK_NOFOLLOW))
+		}
+	}
+	tr, err := Open(opts)
+	must(a.t, err)
+	a.t.Cleanup(func() { tr.Close() })
+	tr.slowOnly = way == "slow"
+	a.tree = tr
+}
+
 const nilSignal = unix.Signal(0)
 
 func (a *arena) close() {
@@ -145,7 +169,6 @@ func (a *arena) close() {
 	if err := a.child.Wait(); err != nil {
 		a.t.Errorf("the attacker failed: %v", err)
 	}
-	a.tree.Close()
 	unix.Close(a.d)
 	a.unwatch()
 }
@@ -206,7 +229,7 @@ func (a *arena) restore(op string) {
 		}
 	}
 	switch op {
-	case "write", "append", "remove", "rename":
+	case "write", "write in place", "append", "remove", "rename":
 		a.restorePair("f", "lf", "../../../outside/p/d/f", func(name string) error {
 			fd, err := unix.Openat(a.d, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
 			if err == nil {
@@ -215,6 +238,13 @@ func (a *arena) restore(op string) {
 			}
 			return err
 		})
+	}
+	switch op {
+	case "write in place": // a second name keeps the file from being replaced
+		unix.Unlinkat(a.d, "hard", 0)
+		if unix.Linkat(a.d, "f", a.d, "hard", 0) == unix.ENOENT {
+			unix.Linkat(a.d, "lf", a.d, "hard", 0)
+		}
 	case "remove recursive":
 		a.restorePair("sub", "lsub", a.outside+"/p/d/sub", func(name string) error {
 			if err := unix.Mkdirat(a.d, name, 0o755); err != nil {
@@ -265,8 +295,11 @@ func (a *arena) restorePair(one, other, target string, makeReal func(string) err
 func (a *arena) makeOne(name, target string, link bool, makeReal func(string) error) {
 	if link {
 		must(a.t, unix.Symlinkat(target, a.d, name))
-	} else {
-		must(a.t, makeReal(name))
+		return
+	}
+	must(a.t, makeReal(name))
+	if a.user != nil {
+		must(a.t, unix.Fchownat(a.d, name, a.user.UID, a.user.GID, unix.AT_SYMLINK_NOFOLLOW))
 	}
 }
 

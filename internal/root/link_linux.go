@@ -53,6 +53,14 @@ func (t *Tree) chmod(ctx context.Context, name string, mode fs.FileMode, user *U
 			return err
 		}
 		defer closeFD(fd)
+		var st unix.Stat_t
+		if err := fstat(fd, &st); err != nil {
+			return err
+		}
+		// What is open now may be a granted file that came in place of another.
+		if r := t.rootAt(identOf(&st)); r >= 0 {
+			root = r
+		}
 		if err := t.writable(opChmod, pl, root, t.hostPath(pl, nil)); err != nil {
 			return err
 		}

@@ -193,7 +193,7 @@ func TestReadUnsizedFiles(t *testing.T) {
 
 func TestList(t *testing.T) {
 	both(t, Options{}, func(t *testing.T, tr *Tree, ws string) {
-		for i := range 3000 {
+		for i := range 1200 {
 			put(t, fmt.Sprintf("%s/many/%04d-%s", ws, i, strings.Repeat("n", i%200)), "", 0o644)
 		}
 		entries, err := tr.List(t.Context(), "many", nil)

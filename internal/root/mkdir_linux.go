@@ -33,10 +33,10 @@ func (t *Tree) mkdir(ctx context.Context, name string, opts MkdirOptions) error 
 			case len(s.parents) > 0 && !opts.Parents:
 				return unix.ENOENT
 			}
-			if err := s.makeParents(); err != nil {
+			if err := t.makeParents(s); err != nil {
 				return err
 			}
-			return s.makeDir(opts.Mode)
+			return t.makeDir(s, opts.Mode)
 		})
 	})
 	return t.failAt(opMkdir, pl, at, false, err)
@@ -44,23 +44,41 @@ func (t *Tree) mkdir(ctx context.Context, name string, opts MkdirOptions) error 
 
 // makeParents makes the missing directories between the spot's directory and its
 // entry, and goes into the last of them. What another process makes meanwhile is
-// taken if it is a directory; if it is a link, the lookup has to start over.
-func (s *spot) makeParents() error {
+// taken if it is a directory; if it is a link, or a root that was moved there, the
+// lookup has to start over.
+func (t *Tree) makeParents(s *spot) error {
 	for _, p := range s.parents {
 		if err := unix.Mkdirat(s.dir, p, 0o777); err != nil && err != unix.EEXIST {
 			return gone(err)
 		}
-		fd, err := openat(s.dir, p, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
-		if err == unix.ENOTDIR || err == unix.ELOOP {
-			err = errAgain
-		}
+		fd, _, err := t.openDirAt(s.dir, p, unix.O_PATH)
 		if err != nil {
-			return gone(err)
+			return err
 		}
 		s.dir, s.held = fd, append(s.held, fd)
 	}
 	s.parents = nil
 	return nil
+}
+
+// openDirAt opens a directory that was there or was made just now.
+func (t *Tree) openDirAt(dir int, name string, flags int) (int, *unix.Stat_t, error) {
+	var st unix.Stat_t
+	fd, err := openat(dir, name, flags|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err == unix.ENOTDIR || err == unix.ELOOP || err == unix.ENOENT {
+		return -1, nil, errAgain
+	}
+	if err == nil {
+		err = fstat(fd, &st)
+	}
+	if err == nil && t.rootAt(identOf(&st)) >= 0 {
+		err = errAgain
+	}
+	if err != nil {
+		closeFD(fd)
+		return -1, nil, err
+	}
+	return fd, &st, nil
 }
 
 // gone turns the kernel's answer that a directory in use has been removed, or an
@@ -73,8 +91,8 @@ func gone(err error) error {
 }
 
 // makeDir makes the spot's entry a directory. An exact mode is set on what was
-// made, if it still is there and ours: not on what someone put in its place.
-func (s *spot) makeDir(mode *fs.FileMode) error {
+// made, if it still is there.
+func (t *Tree) makeDir(s *spot, mode *fs.FileMode) error {
 	err := unix.Mkdirat(s.dir, s.leaf, 0o777)
 	if err == unix.EEXIST {
 		return errAgain
@@ -82,20 +100,22 @@ func (s *spot) makeDir(mode *fs.FileMode) error {
 	if err != nil || mode == nil {
 		return gone(err)
 	}
-	fd, err := openat(s.dir, s.leaf, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
-	if err == unix.ENOTDIR || err == unix.ELOOP || err == unix.ENOENT {
-		return errSwapped
-	}
+	fd, err := t.openMade(s.dir, s.leaf, unix.O_PATH)
 	if err != nil {
 		return err
 	}
 	defer closeFD(fd)
-	var st unix.Stat_t
-	if err := fstat(fd, &st); err != nil {
-		return err
-	}
-	if int(st.Uid) != fsuid() || st.Nlink > 2 {
-		return errSwapped
-	}
 	return chmodFD(fd, modeBits(*mode))
+}
+
+// openMade opens a directory that has just been made by this thread. Someone may
+// have put another one in its place: one of another owner, or with directories in
+// it, is not it, and gets neither a mode nor contents.
+func (t *Tree) openMade(dir int, name string, flags int) (int, error) {
+	fd, st, err := t.openDirAt(dir, name, flags)
+	if err == errAgain || err == nil && (int(st.Uid) != fsuid() || st.Nlink > 2) {
+		closeFD(fd)
+		return -1, errSwapped
+	}
+	return fd, err
 }

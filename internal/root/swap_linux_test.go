@@ -43,11 +43,11 @@ const arenaFile, arenaDir = "p/d/f", "p/d"
 func attempts(a *arena) []attempt {
 	all := []attempt{
 		{"read", func(ctx context.Context, t *Tree) (string, error) {
-			data, err := t.ReadFile(ctx, arenaFile, ReadOptions{})
+			data, err := t.ReadFile(ctx, arenaFile, ReadOptions{User: a.user})
 			return string(data), err
 		}, func(a *arena) (string, error) { return a.checked(arenaFile, true, readPath) }},
 		{"read range", func(ctx context.Context, t *Tree) (string, error) {
-			data, err := t.ReadFile(ctx, arenaFile, ReadOptions{Offset: 0, Limit: 3})
+			data, err := t.ReadFile(ctx, arenaFile, ReadOptions{Offset: 0, Limit: 3, User: a.user})
 			return string(data), err
 		}, func(a *arena) (string, error) {
 			return a.checked(arenaFile, true, func(p string) (string, error) {
@@ -62,7 +62,7 @@ func attempts(a *arena) []attempt {
 			})
 		}},
 		{"open", func(ctx context.Context, t *Tree) (string, error) {
-			f, err := t.Open(ctx, arenaFile, nil)
+			f, err := t.Open(ctx, arenaFile, a.user)
 			if err != nil {
 				return "", err
 			}
@@ -71,7 +71,7 @@ func attempts(a *arena) []attempt {
 			return string(data), err
 		}, func(a *arena) (string, error) { return a.checked(arenaFile, true, readPath) }},
 		{"list", func(ctx context.Context, t *Tree) (string, error) {
-			entries, err := t.List(ctx, arenaDir, nil)
+			entries, err := t.List(ctx, arenaDir, a.user)
 			for _, e := range entries {
 				if outsideInfo(a, e.Dev, e.Ino) == "outside" || e.Name == "secret" {
 					return "outside", err
@@ -90,19 +90,19 @@ func attempts(a *arena) []attempt {
 			})
 		}},
 		{"stat", func(ctx context.Context, t *Tree) (string, error) {
-			i, err := t.Stat(ctx, arenaFile, nil)
+			i, err := t.Stat(ctx, arenaFile, a.user)
 			return outsideInfo(a, i.Dev, i.Ino), err
 		}, func(a *arena) (string, error) {
 			return a.checked(arenaFile, true, func(p string) (string, error) { return statPath(a, p, unix.Stat) })
 		}},
 		{"lstat", func(ctx context.Context, t *Tree) (string, error) {
-			i, err := t.Lstat(ctx, arenaFile, nil)
+			i, err := t.Lstat(ctx, arenaFile, a.user)
 			return outsideInfo(a, i.Dev, i.Ino), err
 		}, func(a *arena) (string, error) {
 			return a.checked(arenaFile, false, func(p string) (string, error) { return statPath(a, p, unix.Lstat) })
 		}},
 		{"readlink", func(ctx context.Context, t *Tree) (string, error) {
-			return t.Readlink(ctx, "p/d/ln", nil)
+			return t.Readlink(ctx, "p/d/ln", a.user)
 		}, func(a *arena) (string, error) { return a.checked("p/d/ln", false, os.Readlink) }},
 	}
 	return append(all, changes(a)...)
@@ -111,7 +111,7 @@ func attempts(a *arena) []attempt {
 // changes are the operations that change something.
 func changes(a *arena) []attempt {
 	text := func() io.Reader { return strings.NewReader("inside2") }
-	opts := WriteOptions{NoParents: true}
+	opts := WriteOptions{NoParents: true, User: a.user}
 	path := func(name string, follow bool, do func(string) error) func(*arena) (string, error) {
 		return func(a *arena) (string, error) {
 			return a.checked(name, follow, func(p string) (string, error) { return "", do(p) })
@@ -123,6 +123,10 @@ func changes(a *arena) []attempt {
 			return "", err
 		}, path("p/d/new", false, func(p string) error { return os.WriteFile(p, []byte("x"), 0o644) })},
 		{"write", func(ctx context.Context, t *Tree) (string, error) {
+			_, err := t.WriteFile(ctx, arenaFile, text(), opts)
+			return "", err
+		}, path(arenaFile, true, func(p string) error { return os.WriteFile(p, []byte("x"), 0o644) })},
+		{"write in place", func(ctx context.Context, t *Tree) (string, error) {
 			_, err := t.WriteFile(ctx, arenaFile, text(), opts)
 			return "", err
 		}, path(arenaFile, true, func(p string) error { return os.WriteFile(p, []byte("x"), 0o644) })},
@@ -138,19 +142,19 @@ func changes(a *arena) []attempt {
 			return err
 		})},
 		{"mkdir", func(ctx context.Context, t *Tree) (string, error) {
-			return "", t.Mkdir(ctx, "p/d/new", MkdirOptions{})
+			return "", t.Mkdir(ctx, "p/d/new", MkdirOptions{User: a.user})
 		}, path("p/d/new", false, func(p string) error { return os.Mkdir(p, 0o755) })},
 		{"remove", func(ctx context.Context, t *Tree) (string, error) {
-			return "", t.Remove(ctx, arenaFile, RemoveOptions{})
+			return "", t.Remove(ctx, arenaFile, RemoveOptions{User: a.user})
 		}, path(arenaFile, false, os.Remove)},
 		{"remove recursive", func(ctx context.Context, t *Tree) (string, error) {
-			return "", t.Remove(ctx, "p/d/sub", RemoveOptions{Recursive: true, Workers: 1})
+			return "", t.Remove(ctx, "p/d/sub", RemoveOptions{Recursive: true, Workers: 1, User: a.user})
 		}, path("p/d/sub", false, os.RemoveAll)},
 		{"rename", func(ctx context.Context, t *Tree) (string, error) {
-			return "", t.Rename(ctx, arenaFile, "p/d/g", RenameOptions{})
+			return "", t.Rename(ctx, arenaFile, "p/d/g", RenameOptions{User: a.user})
 		}, path(arenaFile, false, func(p string) error { return os.Rename(p, filepath.Dir(p)+"/g") })},
 		{"copy", func(ctx context.Context, t *Tree) (string, error) {
-			err := t.Copy(ctx, arenaFile, "p/d/c", CopyOptions{})
+			err := t.Copy(ctx, arenaFile, "p/d/c", CopyOptions{User: a.user})
 			return string(a.readReal("c")), err
 		}, func(a *arena) (string, error) {
 			_, err := a.checked(arenaFile, true, func(p string) (string, error) {
@@ -163,7 +167,7 @@ func changes(a *arena) []attempt {
 			return string(a.readReal("c")), err
 		}},
 		{"copy recursive", func(ctx context.Context, t *Tree) (string, error) {
-			err := t.Copy(ctx, arenaDir, "out/k", CopyOptions{Recursive: true, Workers: 1})
+			err := t.Copy(ctx, arenaDir, "out/k", CopyOptions{Recursive: true, Workers: 1, User: a.user})
 			return a.takeCopy(), err
 		}, func(a *arena) (string, error) {
 			_, err := a.checked(arenaDir, true, func(p string) (string, error) {
@@ -172,10 +176,10 @@ func changes(a *arena) []attempt {
 			return a.takeCopy(), err
 		}},
 		{"symlink", func(ctx context.Context, t *Tree) (string, error) {
-			return "", t.Symlink(ctx, "anywhere", "p/d/s", nil)
+			return "", t.Symlink(ctx, "anywhere", "p/d/s", a.user)
 		}, path("p/d/s", false, func(p string) error { return os.Symlink("anywhere", p) })},
 		{"chmod", func(ctx context.Context, t *Tree) (string, error) {
-			return "", t.Chmod(ctx, arenaFile, 0o640, nil)
+			return "", t.Chmod(ctx, arenaFile, 0o640, a.user)
 		}, path(arenaFile, true, func(p string) error { return os.Chmod(p, 0o640) })},
 	}
 }
@@ -220,6 +224,7 @@ func (a *arena) takeCopy() string {
 	})
 	must(a.t, os.RemoveAll(a.ws+"/out"))
 	must(a.t, os.Mkdir(a.ws+"/out", 0o755))
+	must(a.t, os.Chmod(a.ws+"/out", 0o777)) // also for the other user
 	return got
 }
 
@@ -281,34 +286,32 @@ func long() bool { return os.Getenv("PROVE") == "long" }
 // TestSwap hammers every operation while a hostile process swaps the components of
 // its names for links to the outside, and back. No call may reach the outside: it
 // succeeds inside, or fails. The full form (PROVE=long) does a million swaps.
+//
+// The ways are the fast and the slow one, the one with a grant below the workspace,
+// and as root the one with another user's rights.
 func TestSwap(t *testing.T) {
-	a := newArena(t, Options{})
-	ways := []struct {
-		name string
-		tree *Tree
-	}{{"fast", a.tree}, {"slow", nil}}
-	slow, err := Open(Options{Path: a.ws})
-	must(t, err)
-	defer slow.Close()
-	slow.slowOnly = true
-	ways[1].tree = slow
-	all := attempts(a)
-	swaps, met := uint64(1_000_000/len(ways)/len(all)+1), 1000
+	a := newArena(t)
+	ways := []string{"fast", "slow", "grant"}
+	if os.Geteuid() == 0 {
+		ways = append(ways, "user")
+	}
+	all := len(attempts(a))
+	swaps, met := uint64(1_000_000/len(ways)/all+1), 1000
 	if !long() {
 		swaps, met = swaps/20, met/20
 	}
 	total := uint64(0)
 	for _, way := range ways {
-		a.tree = way.tree
-		for _, at := range all {
+		a.goWay(way)
+		for _, at := range attempts(a) {
 			c := underAttack(t, a, at, swaps, met)
-			t.Logf("%s way, %-16s calls=%-6d swaps=%-7d met=%-6d retried=%-6d refused=%-6d wrong=%d",
-				way.name, at.op, c.calls, c.swaps, c.met, c.retried, c.refused, c.wrong)
+			t.Logf("%-5s %-16s calls=%-6d swaps=%-7d met=%-6d retried=%-6d refused=%-6d wrong=%d",
+				way, at.op, c.calls, c.swaps, c.met, c.retried, c.refused, c.wrong)
 			if c.wrong > 0 {
-				t.Errorf("%s way: %d calls reached the outside: %s", way.name, c.wrong, c.harm)
+				t.Errorf("%s way: %d calls reached the outside: %s", way, c.wrong, c.harm)
 			}
 			if c.refused == c.calls {
-				t.Errorf("%s way, %s: no call succeeded", way.name, at.op)
+				t.Errorf("%s way, %s: no call succeeded", way, at.op)
 			}
 			total += c.swaps
 		}
@@ -335,7 +338,7 @@ func underAttack(t *testing.T, a *arena, at attempt, swaps uint64, met int) *tal
 // TestSwapNaive does the same by paths that were checked, and shows that the attack
 // works: each operation reaches the outside.
 func TestSwapNaive(t *testing.T) {
-	a := newArena(t, Options{})
+	a := newArena(t)
 	for _, at := range attempts(a) {
 		c := &tally{}
 		for deadline := time.Now().Add(30 * time.Second); c.wrong == 0 && time.Now().Before(deadline); {

@@ -103,7 +103,7 @@ func (w *putter) with(parents bool, fn func(*spot) error) error {
 	case len(s.parents) > 0 && w.opts.NoParents:
 		return unix.ENOENT
 	case len(s.parents) > 0 && parents:
-		if err := s.makeParents(); err != nil {
+		if err := w.t.makeParents(s); err != nil {
 			return err
 		}
 	}
