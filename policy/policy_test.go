@@ -5,8 +5,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/croftdev/croft/policy"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/croftdev/croft/policy"
 )
 
 func TestCheck(t *testing.T) {

@@ -8,9 +8,10 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/croftdev/croft/internal/process"
 	"github.com/croftdev/croft/policy"
-	"golang.org/x/sys/unix"
 )
 
 // Cell is the confinement of one live session. It implements process.Spawner and is
@@ -87,7 +88,7 @@ func (c *Cell) ended() {
 		c.loseChildren()
 		c.mu.Lock()
 		if c.pidfd != nil {
-			c.pidfd.Close()
+			_ = c.pidfd.Close()
 			c.pidfd = nil
 		}
 		c.mu.Unlock()

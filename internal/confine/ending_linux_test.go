@@ -12,10 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/croftdev/croft/internal/confine"
 	"github.com/croftdev/croft/internal/process"
 	"github.com/croftdev/croft/policy"
-	"golang.org/x/sys/unix"
 )
 
 // roleEnv makes the test binary play a croft that can be killed: its value is host:TIER.

@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 
@@ -60,14 +61,13 @@ func (f *failure) Unwrap() error {
 }
 
 func failed(s step, path string, err error) *failure {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f
+	}
 	f := &failure{Step: s, Path: path}
-	switch e := err.(type) {
-	case nil:
-	case *failure:
-		return e
-	case syscall.Errno:
-		f.Errno = e
-	default:
+	if errno, ok := err.(syscall.Errno); ok { //nolint:errorlint // an errno alone; one that is wrapped keeps its text
+		f.Errno = errno
+	} else if err != nil {
 		f.Text = err.Error()
 	}
 	return f

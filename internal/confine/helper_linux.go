@@ -44,7 +44,7 @@ func initHelper() {
 	case wardenName:
 		role = runWarden
 	case pauseName:
-		role = func() { unix.Pause() }
+		role = func() { _ = unix.Pause() }
 	default:
 		return
 	}

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/croftdev/croft/policy"
 	"golang.org/x/sys/unix"
+
+	"github.com/croftdev/croft/policy"
 )
 
 // Rights by landlock(7). Each level of rules names what it grants; what a kernel does

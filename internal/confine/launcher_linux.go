@@ -8,8 +8,9 @@ import (
 	"os"
 	"sync"
 
-	"github.com/croftdev/croft/internal/fault"
 	"golang.org/x/sys/unix"
+
+	"github.com/croftdev/croft/internal/fault"
 )
 
 // Init turns this process into a helper if that is what it was started as, and
@@ -134,13 +135,13 @@ func (st *starterProc) launch(ctx context.Context, set setup, dirs []*os.File) (
 	if err != nil {
 		return nil, err
 	}
-	report := make(chan error, 1)
-	go func() { report <- c.awaitReady() }()
-	select {
-	case err = <-report:
-	case <-ctx.Done():
-		c.kill()
-		<-report
+	stop := context.AfterFunc(ctx, c.kill)
+	err = c.awaitReady()
+	if !stop() && err == nil {
+		// Cancelled at the last moment: the warden is being killed.
+		err = ErrLost
+	}
+	if ctx.Err() != nil && err != nil {
 		err = ctx.Err()
 	}
 	if err != nil {

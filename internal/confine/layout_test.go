@@ -6,9 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/croftdev/croft/internal/fault"
 	"github.com/croftdev/croft/policy"
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestToolchains(t *testing.T) {

@@ -8,9 +8,10 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/croftdev/croft/internal/confine"
 	"github.com/croftdev/croft/internal/fault"
-	"golang.org/x/sys/unix"
 )
 
 // owner returns uid and gid of the entry itself.
@@ -121,7 +122,7 @@ func tmpfs(t *testing.T) string { return mountAt(t, "tmpfs", "tmpfs", "") }
 // ext4 returns a directory on the file system of this package, which is the host's own.
 func ext4(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/var/tmp", "croft-test-")
+	dir, err := os.MkdirTemp("/var/tmp", "croft-test-") //nolint:usetesting // TMPDIR may be on another file system
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,9 @@ package confine
 import (
 	"strings"
 
-	"github.com/croftdev/croft/policy"
 	"golang.org/x/sys/unix"
+
+	"github.com/croftdev/croft/policy"
 )
 
 // protect makes the protected names of a caller's root read-only to commands.

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/croftdev/croft/internal/confine"
 	"github.com/croftdev/croft/policy"
-	"github.com/google/go-cmp/cmp"
 )
 
 // TestReceipt compares the receipt with what a command sees of itself in /proc.

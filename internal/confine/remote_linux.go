@@ -9,8 +9,9 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/croftdev/croft/internal/fault"
 	"golang.org/x/sys/unix"
+
+	"github.com/croftdev/croft/internal/fault"
 )
 
 // starterProc is croft's side of a running starter.
@@ -82,10 +83,10 @@ func startStarter(ctx context.Context, program string) (*starterProc, error) {
 		// the helpers before croft has decided what to do.
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
-	theirEnd.Close()
+	_ = theirEnd.Close()
 	if err != nil {
 		l.close()
-		log.Close()
+		_ = log.Close()
 		return nil, lost(err)
 	}
 	st := &starterProc{
@@ -96,7 +97,7 @@ func startStarter(ctx context.Context, program string) (*starterProc, error) {
 		_, _ = proc.Wait()
 		close(st.gone)
 		<-st.read
-		log.Close()
+		_ = log.Close()
 	}()
 	if err := st.shakeHands(ctx); err != nil {
 		close(st.read)

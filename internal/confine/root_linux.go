@@ -6,8 +6,9 @@ import (
 	"path"
 	"strings"
 
-	"github.com/croftdev/croft/policy"
 	"golang.org/x/sys/unix"
+
+	"github.com/croftdev/croft/policy"
 )
 
 // rootBuilder makes the root file system of a cell inside the warden's own mount

@@ -102,7 +102,7 @@ func newLink(fd int, name string) (*link, error) {
 	f := os.NewFile(uintptr(fd), name)
 	rc, err := f.SyscallConn()
 	if err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, fmt.Errorf("poll socket: %w", err)
 	}
 	return &link{f: f, rc: rc}, nil
@@ -149,7 +149,7 @@ func (l *link) receive(buf []byte, limit int) (int, []int, error) {
 	return n, fds, err
 }
 
-func (l *link) close() { l.f.Close() }
+func (l *link) close() { _ = l.f.Close() }
 
 // memoryFile returns a close-on-exec descriptor of a file in memory that holds b, at
 // its start.

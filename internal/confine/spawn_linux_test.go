@@ -12,10 +12,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/croftdev/croft/internal/confine"
 	"github.com/croftdev/croft/internal/process"
 	"github.com/croftdev/croft/policy"
-	"github.com/google/go-cmp/cmp"
 )
 
 // bothTiers runs a test under namespaces and under none: what a command is given does

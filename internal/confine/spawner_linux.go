@@ -7,9 +7,10 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/croftdev/croft/internal/process"
 	"github.com/croftdev/croft/policy"
-	"golang.org/x/sys/unix"
 )
 
 // warden is the state of a warden that serves.

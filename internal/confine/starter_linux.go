@@ -7,8 +7,9 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/croftdev/croft/policy"
 	"golang.org/x/sys/unix"
+
+	"github.com/croftdev/croft/policy"
 )
 
 // starter forks wardens for one client. It is small, so its forks are fast, and it

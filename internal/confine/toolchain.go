@@ -83,8 +83,8 @@ func homeDirs() []string {
 		}
 	}
 	for _, h := range slices.Clone(homes) {
-		if real, err := filepath.EvalSymlinks(h); err == nil && real != h {
-			homes = append(homes, real)
+		if resolved, err := filepath.EvalSymlinks(h); err == nil && resolved != h {
+			homes = append(homes, resolved)
 		}
 	}
 	return homes

@@ -11,10 +11,11 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/croftdev/croft/internal/confine"
 	"github.com/croftdev/croft/internal/fault"
 	"github.com/croftdev/croft/policy"
-	"golang.org/x/sys/unix"
 )
 
 // refusals are hosts that cannot confine, made in namespaces of their own: what is done

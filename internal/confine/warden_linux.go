@@ -8,8 +8,9 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/croftdev/croft/policy"
 	"golang.org/x/sys/unix"
+
+	"github.com/croftdev/croft/policy"
 )
 
 // runWarden is the whole life of a warden: PID 1 of a cell. It makes the root file

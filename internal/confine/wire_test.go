@@ -3,8 +3,9 @@ package confine
 import (
 	"testing"
 
-	"github.com/croftdev/croft/internal/process"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/croftdev/croft/internal/process"
 )
 
 func FuzzParseCommand(f *testing.F) {
