@@ -144,6 +144,9 @@ func (a *applier) sort(j job, dirs []allowed) error {
 		if err != nil {
 			return j.src.fault(j.name, "", err)
 		}
+		if st, err := f.Stat(); err == nil {
+			j.size = st.Size()
+		}
 		_ = f.Close()
 		a.files = append(a.files, j)
 	case *manifest.File:

@@ -19,7 +19,7 @@ import (
 // makeFile writes one file of the manifest or of the host.
 func (a *applier) makeFile(ctx context.Context, j job) error {
 	if f, ok := j.entry.(*manifest.File); ok {
-		return a.write(ctx, j, &counted{r: bytes.NewReader(f.Content), sum: sha256.New()})
+		return a.write(ctx, j, &counted{r: bytes.NewReader(f.Content), sum: sha256.New(), total: &a.total})
 	}
 	f, err := j.src.openFile()
 	if err != nil {

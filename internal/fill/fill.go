@@ -25,7 +25,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -93,7 +92,10 @@ func Apply(ctx context.Context, t *root.Tree, m *manifest.Manifest, opts Options
 	if err := a.check(m); err != nil {
 		return Report{}, err
 	}
-	err := a.run(ctx)
+	err := a.measure(ctx)
+	if err == nil {
+		err = a.run(ctx)
+	}
 	a.total.final()
 	a.report.Files = lastWritten(a.report.Files)
 	return a.report, err
@@ -114,6 +116,7 @@ type job struct {
 	perm  fs.FileMode
 	gid   int // -1 without a group
 	src   *source
+	size  int64 // of a host file when it was first opened
 }
 
 // applier is the state of one Apply.
@@ -128,6 +131,41 @@ type applier struct {
 
 	mu     sync.Mutex
 	report Report
+}
+
+// measure finds out how much there is to copy, if somebody wants to know. Host
+// directories may change afterwards: the sum is for a progress bar only.
+func (a *applier) measure(ctx context.Context) error {
+	if a.opts.Progress == nil {
+		return nil
+	}
+	for _, j := range a.files {
+		if f, ok := j.entry.(*manifest.File); ok {
+			a.total.expect(int64(len(f.Content)))
+		} else {
+			a.total.expect(j.size)
+		}
+	}
+	for _, j := range a.copies {
+		src, err := j.src.openDir()
+		if err != nil {
+			return j.src.fault(j.name, "", err)
+		}
+		err = tree.Walk(ctx, src, tree.Options{Workers: a.opts.Workers}, func(e *tree.Entry) error {
+			if e.Kind == tree.File {
+				a.total.expect(e.Size)
+			}
+			return nil
+		})
+		_ = src.Close()
+		if ctx.Err() != nil {
+			return a.canceled(ctx.Err())
+		}
+		if err != nil {
+			return j.src.fault(j.name, "", err)
+		}
+	}
+	return nil
 }
 
 // run makes the entries that check has sorted.
@@ -329,43 +367,4 @@ func (a *applier) workspace(name string, err error) error {
 func (a *applier) canceled(err error) error {
 	return &fault.Error{Code: fault.WorkspaceArchiveWriteError, Op: "apply", Reason: "canceled",
 		Message: "filling the workspace was cancelled", Retry: fault.RetryYes, Err: err}
-}
-
-// progress adds up what several workers do.
-type progress struct {
-	entries, bytes atomic.Int64
-	report         func(tree.Progress)
-	mu             sync.Mutex
-}
-
-func (p *progress) add(entries, bytes int64) {
-	p.entries.Add(entries)
-	p.bytes.Add(bytes)
-	p.tell()
-}
-
-func (p *progress) set(entries, bytes int64) {
-	p.entries.Store(entries)
-	p.bytes.Store(bytes)
-	p.tell()
-}
-
-func (p *progress) value() tree.Progress {
-	return tree.Progress{Entries: p.entries.Load(), Bytes: p.bytes.Load()}
-}
-
-// tell reports unless another worker does so just now.
-func (p *progress) tell() {
-	if p.report != nil && p.mu.TryLock() {
-		p.report(p.value())
-		p.mu.Unlock()
-	}
-}
-
-func (p *progress) final() {
-	if p.report != nil {
-		p.mu.Lock()
-		p.report(p.value())
-		p.mu.Unlock()
-	}
 }

@@ -319,10 +319,10 @@ func TestProgressEndsAtTheTotal(t *testing.T) {
 	p := newPlace(t)
 	p.plant(t, p.host, "d/one", "d/two", "three")
 	var last tree.Progress
-	_, err := p.apply(t, "entries: {d: {type: local_dir, src: d}, t: {type: local_file, src: three}}\n",
+	_, err := p.apply(t, "entries: {d: {type: local_dir, src: d}, t: {type: local_file, src: three}, c: {type: file, content: four}}\n",
 		fill.Options{Progress: func(p tree.Progress) { last = p }})
 	must(t, err)
-	if last.Bytes != int64(len("d/one")+len("d/two")+len("three")) || last.Entries != 4 {
+	if last.Bytes != int64(len("d/one")+len("d/two")+len("three")+len("four")) || last.Total != last.Bytes || last.Entries != 5 {
 		t.Errorf("progress %+v", last)
 	}
 }

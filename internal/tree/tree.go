@@ -75,6 +75,8 @@ type Progress struct {
 	Entries int64
 	// Bytes counts the bytes of file content copied.
 	Bytes int64
+	// Total is the number of bytes that there are to copy, zero while nobody knows.
+	Total int64
 }
 
 // Kind is what an entry is.
