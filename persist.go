@@ -240,6 +240,6 @@ func (s *Session) treeProgress(op string) func(tree.Progress) {
 		return nil
 	}
 	return func(p tree.Progress) {
-		f(Progress{SessionID: s.ID(), Op: op, Files: p.Entries, Bytes: p.Bytes})
+		f(Progress{SessionID: s.ID(), Op: op, Files: p.Entries, Bytes: p.Bytes, Total: p.Total})
 	}
 }
