@@ -131,7 +131,7 @@ func (l *life) options() (croft.CreateOptions, error) {
 	m, err := manifest.Parse([]byte(crashManifest), manifest.Options{})
 	opts := croft.CreateOptions{Manifest: m, Root: l.run.Root}
 	if l.run.Saves {
-		opts.Snapshot = &snapshot.Spec{Type: snapshot.Tar, BasePath: l.run.Dir + "/snapshots"}
+		opts.Snapshot = &snapshot.Spec{Type: snapshot.Tar}
 	}
 	return opts, err
 }

@@ -202,7 +202,9 @@ func carriedState(t *testing.T, run crashRun, h *heard) croft.State {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return croft.State{SessionID: state.ID(h.session), Snapshot: opts.Snapshot.ForSession(h.session), Manifest: opts.Manifest}
+	spec := opts.Snapshot.ForSession(h.session)
+	spec.BasePath = state.SnapshotDir(run.Dir)
+	return croft.State{SessionID: state.ID(h.session), Snapshot: spec, Manifest: opts.Manifest}
 }
 
 // usable starts a session, looks for everything that was acknowledged, and deletes it.

@@ -38,6 +38,8 @@ type CreateOptions struct {
 	// Policy is what commands may touch. Nil: the client's.
 	Policy *policy.Policy
 	// Snapshot is the kind of snapshot that Stop saves and a resume restores. Nil: none.
+	// One without a name is named after the session; a tar without a directory lies in
+	// croft's own, which is private.
 	Snapshot *snapshot.Spec
 	// ExposedPorts are the ports inside the session that may be reached from outside.
 	// Each from 1 to 65535; doubled ones are dropped.

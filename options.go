@@ -56,7 +56,7 @@ func (c *Client) newRecord(opts CreateOptions) (state.Record, error) {
 		return state.Record{}, invalidOption("policy", err)
 	}
 	rec := state.Record{ID: state.NewID(), RootOwned: opts.Root == "", Phase: state.Created}
-	rec.Snapshot = opts.Snapshot.ForSession(rec.ID.String())
+	rec.Snapshot = c.dir.SnapshotSpec(opts.Snapshot, rec.ID)
 	ports, err := state.NewPorts(opts.ExposedPorts)
 	if err != nil {
 		return state.Record{}, err

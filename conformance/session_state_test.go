@@ -197,7 +197,7 @@ func runResolveDefaultSpec(e *env, op *fields) (outcome, error) {
 		return nil, err
 	}
 	e.cleanup(func() { dir.Close() })
-	fi, err := os.Stat(dir.TarSpec().BasePath)
+	fi, err := os.Stat(dir.SnapshotSpec(&snapshot.Spec{Type: snapshot.Tar}, state.NewID()).BasePath)
 	e.check(err)
 	_, err = os.Stat(stale)
 	return outcome{"dir_mode": "0" + octal(fi.Mode()), "stale_file_left": err == nil}, nil

@@ -83,8 +83,7 @@ func (d *Dir) OpenFile(name string) (*os.File, error) {
 		err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
 	}
 	if err != nil {
-		f.Close()
-		return nil, err
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
@@ -191,8 +190,7 @@ func (d *Dir) Lock() (*Dir, bool, error) {
 	}
 	got, err := TryLock(again.f)
 	if err != nil || !got {
-		again.Close()
-		return nil, false, err
+		return nil, false, errors.Join(err, again.Close())
 	}
 	return again, true, nil
 }

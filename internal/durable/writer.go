@@ -64,7 +64,7 @@ func (d *Dir) NewFile() (*Writer, error) {
 		if kept {
 			return w, nil
 		}
-		w.f.Close()
+		_ = w.close() // a sweep took it; begin anew
 	}
 }
 

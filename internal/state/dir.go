@@ -55,8 +55,7 @@ func Open(path string) (*Dir, error) {
 		err = errors.Join(make1(d.top, snapshotsName), make1(d.top, runName))
 	}
 	if err != nil {
-		d.Close()
-		return nil, err
+		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
@@ -82,8 +81,7 @@ func part(top *durable.Dir, name string) (*durable.Dir, error) {
 		return nil, openFailed(err)
 	}
 	if err := makePrivate(p); err != nil {
-		p.Close()
-		return nil, err
+		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }
@@ -138,11 +136,13 @@ func (d *Dir) Close() error {
 // Path returns the absolute path of the state directory.
 func (d *Dir) Path() string { return d.path }
 
-// RunPath returns the directory for sockets of live sessions.
-func (d *Dir) RunPath() string { return filepath.Join(d.path, runName) }
-
-// TarSpec returns the spec of a tar snapshot in croft's own directory, which is
-// private. Its id is filled in by [snapshot.Spec.ForSession].
-func (d *Dir) TarSpec() snapshot.Spec {
-	return snapshot.Spec{Type: snapshot.Tar, BasePath: SnapshotDir(d.path)}
+// SnapshotSpec returns the spec of a session's snapshot: what was asked for, named
+// after the session where it has no name, and kept in croft's own directory, which is
+// private, where it is a tar without a directory.
+func (d *Dir) SnapshotSpec(asked *snapshot.Spec, id ID) snapshot.Spec {
+	spec := asked.ForSession(id.String())
+	if spec.Type == snapshot.Tar && spec.BasePath == "" {
+		spec.BasePath = SnapshotDir(d.path)
+	}
+	return spec
 }

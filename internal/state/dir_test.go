@@ -147,3 +147,20 @@ func TestStateDir(t *testing.T) {
 		}
 	}
 }
+
+func TestSnapshotSpec(t *testing.T) {
+	d := openState(t)
+	own := filepath.Join(d.Path(), "snapshots")
+	for _, tt := range []struct {
+		asked *snapshot.Spec
+		want  snapshot.Spec
+	}{
+		{nil, snapshot.Spec{Type: snapshot.None, ID: "i"}},
+		{&snapshot.Spec{Type: snapshot.Tar}, snapshot.Spec{Type: snapshot.Tar, ID: "i", BasePath: own}},
+		{&snapshot.Spec{Type: snapshot.Tar, ID: "n", BasePath: "/s"}, snapshot.Spec{Type: snapshot.Tar, ID: "n", BasePath: "/s"}},
+	} {
+		if got := d.SnapshotSpec(tt.asked, "i"); got != tt.want {
+			t.Errorf("%+v: %+v, want %+v", tt.asked, got, tt.want)
+		}
+	}
+}

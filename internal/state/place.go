@@ -21,7 +21,6 @@ const (
 	recordName    = "session.json"
 	lockName      = "lock"
 	WorkspaceName = "workspace"
-	LogsName      = "logs"
 	EventsName    = "events.jsonl"
 )
 

@@ -218,8 +218,7 @@ func TestSweepOfSnapshots(t *testing.T) {
 	put("free.tar", old)
 	put("young.tar", time.Now())
 	rec := newRecord()
-	rec.Snapshot = d.TarSpec()
-	rec.Snapshot.ID = "used"
+	rec.Snapshot = d.SnapshotSpec(&snapshot.Spec{Type: snapshot.Tar, ID: "used"}, rec.ID)
 	l, err := d.NewSession(rec)
 	if err != nil {
 		t.Fatal(err)

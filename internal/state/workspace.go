@@ -100,7 +100,7 @@ func (l *Lock) unlockDir(name string) error {
 	if err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err
 	}
-	if uint32(st.Mode)&unix.S_IFMT != unix.S_IFDIR || st.Mode&0o700 == 0o700 {
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&0o700 == 0o700 {
 		return nil
 	}
 	return unix.Fchmodat(fd, name, 0o700, 0)
