@@ -99,7 +99,7 @@ func TestCancelledInALargeFile(t *testing.T) {
 	f, err := os.Create(src + "/big")
 	must(t, err)
 	// Data and no hole, so that there is something to copy.
-	must(t, unix.Fallocate(int(f.Fd()), 0, 0, 1<<30))
+	must(t, unix.Fallocate(int(f.Fd()), 0, 0, 256<<20))
 	f.Close()
 	for _, digest := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())

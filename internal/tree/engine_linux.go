@@ -100,8 +100,13 @@ func (e *engine) run() error {
 		return err
 	}
 	// Workers that wait are woken; those at work look for themselves.
-	unwatch := context.AfterFunc(ctx, func() { e.fail(ctx.Err()) })
-	defer unwatch()
+	woken := make(chan struct{})
+	unwatch := context.AfterFunc(ctx, func() { e.fail(ctx.Err()); close(woken) })
+	defer func() {
+		if !unwatch() {
+			<-woken // it runs, or has run: nothing of the call outlives it
+		}
+	}()
 	workers := e.opts.Workers
 	if workers <= 0 {
 		workers = DefaultWorkers
