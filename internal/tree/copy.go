@@ -23,8 +23,8 @@ type CopyOptions struct {
 	// replaced while it was copied. Without it an entry that is replaced is tried
 	// again, a few times, and a modified file is taken as it was read.
 	Stable bool
-	// Done, if not nil, is called for each regular file after its copy is
-	// complete. It makes the copy read each file and compute its digest.
+	// Done, if not nil, is called for each regular file, and for each further name
+	// of one, after its copy is complete. It makes the copy read each file and compute its digest.
 	// Several workers may call it at the same time.
 	Done func(Copied)
 }

@@ -46,6 +46,7 @@ type hardlink struct {
 	dir  *node
 	name string
 	copy ident // the file made; zero if it failed
+	sum  Copied
 	seen uint32
 }
 
@@ -107,7 +108,7 @@ func (v *copier) one(w *worker, n *node, name string, st *unix.Statx_t) (descend
 		if st.Nlink > 1 {
 			return false, v.linked(w, n, name, st)
 		}
-		_, err := v.file(w, n, name, st)
+		_, _, err := v.file(w, n, name, st)
 		return false, err
 	default:
 		v.leave1(n, name, kind, false)
@@ -164,14 +165,14 @@ func (v *copier) linked(w *worker, n *node, name string, st *unix.Statx_t) error
 		v.links[key] = l
 		v.mu.Unlock()
 		defer close(l.done)
-		id, err := v.file(w, n, name, st)
+		id, sum, err := v.file(w, n, name, st)
 		if err != nil {
 			v.mu.Lock()
 			delete(v.links, key)
 			v.mu.Unlock()
 			return err
 		}
-		l.copy = id
+		l.copy, l.sum = id, sum
 		return nil
 	}
 	l.seen++
@@ -181,10 +182,15 @@ func (v *copier) linked(w *worker, n *node, name string, st *unix.Statx_t) error
 	v.mu.Unlock()
 	<-l.done
 	if l.copy == (ident{}) || !v.link(l, n, name) {
-		_, err := v.file(w, n, name, st)
+		_, _, err := v.file(w, n, name, st)
 		return err
 	}
 	v.files.Add(1)
+	if v.opts.Done != nil {
+		sum := l.sum
+		sum.Rel = n.join(name)
+		v.opts.Done(sum)
+	}
 	return nil
 }
 

@@ -22,21 +22,22 @@ const bufferSize = 128 << 10
 // errNoCopyRange says that copy_file_range does not serve these two files.
 var errNoCopyRange = errors.New("copy_file_range does not serve")
 
-// file copies the regular file name of n and returns the identity of the copy.
-func (v *copier) file(w *worker, n *node, name string, st *unix.Statx_t) (ident, error) {
+// file copies the regular file name of n and returns the identity of the copy
+// and, where it was asked for, its digest.
+func (v *copier) file(w *worker, n *node, name string, st *unix.Statx_t) (ident, Copied, error) {
 	src, err := openFile(n.fd[0], name, device(st.Dev_major, st.Dev_minor), st.Ino)
 	if err != nil {
-		return ident{}, readErr(n.join(name), err)
+		return ident{}, Copied{}, readErr(n.join(name), err)
 	}
 	defer unix.Close(src)
 	// The descriptor's own data: what is copied is this file, whatever its name
 	// stands for by now.
 	if err := statAt(src, "", st); err != nil {
-		return ident{}, readErr(n.join(name), err)
+		return ident{}, Copied{}, readErr(n.join(name), err)
 	}
 	dst, err := v.create(n.fd[1], name)
 	if err != nil {
-		return ident{}, writeErr(n.join(name), err)
+		return ident{}, Copied{}, writeErr(n.join(name), err)
 	}
 	defer unix.Close(dst)
 	var sum hash.Hash
@@ -49,25 +50,26 @@ func (v *copier) file(w *worker, n *node, name string, st *unix.Statx_t) (ident,
 	}
 	if err != nil {
 		if _, ok := err.(sideErr); ok {
-			return ident{}, writeErr(n.join(name), errors.Unwrap(err))
+			return ident{}, Copied{}, writeErr(n.join(name), errors.Unwrap(err))
 		}
-		return ident{}, readErr(n.join(name), err)
+		return ident{}, Copied{}, readErr(n.join(name), err)
 	}
 	var made unix.Statx_t
 	if err = statAt(dst, "", &made); err == nil {
 		err = v.finish(src, dst, st)
 	}
 	if err != nil {
-		return ident{}, writeErr(n.join(name), err)
+		return ident{}, Copied{}, writeErr(n.join(name), err)
 	}
 	v.files.Add(1)
 	v.bytes.Add(size)
+	var c Copied
 	if v.opts.Done != nil {
-		c := Copied{Rel: n.join(name), Size: size}
+		c = Copied{Rel: n.join(name), Size: size}
 		sum.Sum(c.SHA256[:0])
 		v.opts.Done(c)
 	}
-	return identOf(&made), nil
+	return identOf(&made), c, nil
 }
 
 // sideErr marks an error of the destination.
