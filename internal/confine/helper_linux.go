@@ -32,8 +32,10 @@ const selfProgram = "/proc/self/exe"
 // initCalled tells that this program calls Init, so that it can be its own helper.
 var initCalled atomic.Bool
 
-func initHelper() {
-	initCalled.Store(true)
+// init makes a helper a helper. Here and not in Init, which only promises that it will
+// happen: the packages that are initialised after this one (command line, formats) would
+// cost each start of a helper a millisecond or two, for nothing.
+func init() {
 	if len(os.Args) != 1 {
 		return
 	}

@@ -13,17 +13,18 @@ import (
 	"github.com/croftdev/croft/internal/fault"
 )
 
-// Init turns this process into a helper if that is what it was started as, and
-// returns otherwise. A program that uses the package calls it first thing in main.
+// Init says that this program may serve as its own helper: a program that uses the
+// package calls it first thing in main.
 //
-// A helper is recognised by its name and by a handshake on descriptor 3; it never
-// returns from Init.
-func Init() { initHelper() }
+// A process that was started as a helper never gets as far. It is recognised by its
+// name and by a handshake on descriptor 3.
+func Init() { initCalled.Store(true) }
 
 // Launcher owns the starter, the helper process that forks wardens. It is safe for
 // use by several goroutines.
 type Launcher struct {
-	helper string
+	helper  string
+	warming sync.WaitGroup // calls of Warm
 
 	mu     sync.Mutex
 	remote *starterProc // nil before the first start and after the starter was lost
@@ -69,12 +70,19 @@ func (l *Launcher) Start(ctx context.Context, spec Spec) (*Cell, error) {
 	return cell, err
 }
 
+// Warm starts the helper process in the background, so that a Start soon after does not
+// wait for it. Whatever goes wrong, Start tells.
+func (l *Launcher) Warm() {
+	l.warming.Go(func() { _, _ = l.starter(context.Background()) })
+}
+
 // Close ends the starter and with it every cell that is left. It returns when they are gone.
 func (l *Launcher) Close() error {
 	l.mu.Lock()
 	st := l.remote
 	l.remote, l.closed = nil, true
 	l.mu.Unlock()
+	l.warming.Wait()
 	if st != nil {
 		st.close()
 	}

@@ -28,6 +28,9 @@ func (l *Launcher) Start(ctx context.Context, spec Spec) (*Cell, error) {
 	}
 }
 
+// Warm does nothing.
+func (l *Launcher) Warm() {}
+
 // Close does nothing.
 func (l *Launcher) Close() error { return nil }
 

@@ -26,12 +26,12 @@ var hostDirs = []string{
 // etcDirs are the directories of /etc that programs need to run at all. The rest of
 // /etc tells about the host and holds secrets, so it does not exist inside.
 var etcDirs = []string{
-	"alternatives", "ca-certificates", "crypto-policies", "fonts", "gconf", "java", "ld.so.conf.d",
-	"maven", "openmpi", "perl", "pki", "profile.d", "python3", "sgml", "ssl", "terminfo", "xml",
+	"alternatives", "ca-certificates", "crypto-policies", "fonts", "ld.so.conf.d", "maven", "pki", "profile.d",
+	"ssl", "terminfo", "xml",
 }
 
 // etcGlobs are more of them, whose names carry a version.
-var etcGlobs = []string{"java-*", "ImageMagick-*", "python3.*"}
+var etcGlobs = []string{"java-*"}
 
 // etcFiles are copied as they are at the start. resolv.conf is often a link into
 // /run, which is not there inside.

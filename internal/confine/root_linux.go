@@ -245,6 +245,9 @@ func (b *rootBuilder) mountPoint(target string, dir bool) error {
 func (b *rootBuilder) parent(target string) (fd int, base string, err error) {
 	name, base := path.Split(strings.TrimPrefix(target, "/"))
 	name = path.Clean(name)
+	if fd, err := openIn(b.root, name, unix.O_DIRECTORY); err == nil {
+		return fd, base, nil
+	}
 	for _, d := range append(parents(name), name) {
 		if d == "." {
 			continue
