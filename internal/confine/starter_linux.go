@@ -20,6 +20,8 @@ type starter struct {
 	changed *sync.Cond         // wardens or closing
 	wardens map[int]wardenProc // by pid
 	closing bool
+
+	namespaces idmapNamespaces // of the main thread
 }
 
 type wardenProc struct {
@@ -39,11 +41,19 @@ func runStarter() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	_ = unix.Chdir("/")
 	s := &starter{wardens: make(map[int]wardenProc)}
-	s.changed = sync.NewCond(&s.mu)
+	s.changed, s.namespaces.mu = sync.NewCond(&s.mu), &s.mu
 	requests := make(chan launchRequest)
 	go s.reap()
 	go s.read(requests)
-	for r := range requests {
+	for {
+		// Only root maps owners. Between two starts there is time for it.
+		if isRoot() {
+			s.namespaces.prepare()
+		}
+		r, ok := <-requests
+		if !ok {
+			break
+		}
 		s.launch(r)
 	}
 	s.endAll()
@@ -113,7 +123,7 @@ func (s *starter) fork(r launchRequest) (wardenProc, int, error) {
 	}
 	if set.Privileged {
 		defer closeMounts(&set)
-		if err := prepareMounts(&set); err != nil {
+		if err := prepareMounts(&set, &s.namespaces); err != nil {
 			return wardenProc{}, 0, err
 		}
 	}
@@ -242,7 +252,10 @@ func (s *starter) endOrphans() {
 	killWhile(func(procs map[int]procStat) []int {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return descendants(procs, os.Getpid(), func(pid int) bool { _, ok := s.wardens[pid]; return ok })
+		return descendants(procs, os.Getpid(), func(pid int) bool {
+			_, ok := s.wardens[pid]
+			return ok || !s.closing && pid == s.namespaces.spare
+		})
 	})
 }
 
