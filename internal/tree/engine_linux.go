@@ -207,6 +207,9 @@ func (e *engine) take() (parent *node, name string, ok bool) {
 			}
 			n.pending++
 			e.active++
+			if len(e.stack) > 0 {
+				e.cond.Signal() // one wakes the next: no more of them than there is work for
+			}
 			return n, name, true
 		}
 		e.cond.Wait()
@@ -252,7 +255,7 @@ func (w *worker) read(n *node) {
 		e.mu.Lock()
 		n.subs = subs
 		e.stack = append(e.stack, n)
-		e.cond.Broadcast()
+		e.cond.Signal()
 		e.mu.Unlock()
 	}
 }
