@@ -151,8 +151,12 @@ func (a *arena) goWay(way string) {
 		a.user = u
 		must(a.t, unix.Chmod(a.ws+"/out", 0o777))
 		must(a.t, unix.Fchmod(a.d, 0o777))
-		for _, name := range []string{"f", "lf", "sub", "lsub"} { // one of each two is a link
+		for _, name := range []string{"f", "sub"} {
+			// With one of the two away the attacker cannot exchange them meanwhile.
+			must(a.t, unix.Renameat2(a.d, "l"+name, a.d, "held", unix.RENAME_NOREPLACE))
 			must(a.t, unix.Fchownat(a.d, name, u.UID, u.GID, unix.AT_SYMLINK_NOFOLLOW))
+			must(a.t, unix.Fchownat(a.d, "held", u.UID, u.GID, unix.AT_SYMLINK_NOFOLLOW))
+			must(a.t, unix.Renameat2(a.d, "held", a.d, "l"+name, unix.RENAME_NOREPLACE))
 		}
 	}
 	tr, err := Open(opts)

@@ -323,7 +323,7 @@ func TestSwap(t *testing.T) {
 func underAttack(t *testing.T, a *arena, at attempt, swaps uint64, met int) *tally {
 	c := &tally{}
 	start := a.sh.swaps.Load()
-	for c.swaps < swaps || c.met < met || c.refused == c.calls && c.calls < 100_000 {
+	for c.swaps < swaps || c.met < met || c.refused == c.calls && c.calls < 20_000 {
 		err := c.sample(a, at.op, func() (string, error) { return at.call(t.Context(), a.tree) })
 		if _, ok := errors.AsType[*fault.Error](err); err != nil && !ok {
 			t.Fatalf("%s: error of type %T: %v", at.op, err, err)
