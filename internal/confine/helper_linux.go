@@ -59,6 +59,11 @@ func init() {
 		closeInherited(fdSocket)
 	}
 	unix.CloseOnExec(fdSocket)
+	// Else the process list would show "exe", the name under which it was executed.
+	name, err := unix.BytePtrFromString(os.Args[0])
+	if err == nil {
+		_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(name)), 0, 0, 0)
+	}
 	// The thread must outlive all that it starts: a parent-death signal follows the
 	// thread that forked, not the process (prctl(2), PR_SET_PDEATHSIG).
 	runtime.LockOSThread()

@@ -20,6 +20,7 @@ type starter struct {
 	changed *sync.Cond         // wardens or closing
 	wardens map[int]wardenProc // by pid
 	closing bool
+	orphans bool // a warden without a pid namespace was started
 
 	namespaces idmapNamespaces // of the main thread
 }
@@ -143,6 +144,7 @@ func (s *starter) fork(r launchRequest) (wardenProc, int, error) {
 		return wardenProc{}, 0, err
 	}
 	s.wardens[pid] = w
+	s.orphans = s.orphans || w.tier == policy.None
 	s.changed.Broadcast()
 	return w, pid, nil
 }
@@ -270,6 +272,9 @@ func (s *starter) endAll() {
 	for len(s.wardens) > 0 {
 		s.changed.Wait()
 	}
+	orphans := s.orphans
 	s.mu.Unlock()
-	s.endOrphans()
+	if orphans {
+		s.endOrphans()
+	}
 }
