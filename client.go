@@ -160,6 +160,9 @@ type Info struct {
 	RootReady bool      `json:"root_ready"`
 	Created   time.Time `json:"created"`
 	Updated   time.Time `json:"updated"`
+	// Kept is the code of the failed save for which [Client.With] did not delete the
+	// workspace, or empty.
+	Kept string `json:"kept,omitempty"`
 	// Err is why the record cannot be read; then only ID is set.
 	Err error `json:"-"`
 }
@@ -203,8 +206,12 @@ func (c *Client) List(ctx context.Context) ([]Info, error) {
 }
 
 func infoOf(r state.Record) Info {
-	return Info{
+	info := Info{
 		ID: r.ID.String(), Phase: string(r.Phase), Root: r.Root, RootOwned: r.RootOwned, RootReady: r.RootReady,
 		Created: r.Created, Updated: r.Updated,
 	}
+	if r.Kept != nil {
+		info.Kept = r.Kept.Why
+	}
+	return info
 }

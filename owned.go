@@ -2,9 +2,11 @@ package croft
 
 import (
 	"context"
+	"time"
 
 	"github.com/croftdev/croft/event"
 	"github.com/croftdev/croft/internal/fault"
+	"github.com/croftdev/croft/internal/state"
 )
 
 // WithOptions says which session [Client.With] works on: the first of Session,
@@ -113,7 +115,7 @@ func (s *Session) cleanUp(ctx context.Context, keep bool) (*State, error) {
 	st := s.State()
 	switch {
 	case !saved:
-		err = s.keptError(err)
+		err = first(s.keptError(err), s.markKept(err))
 	case !keep && !s.Running():
 		err = first(err, s.step(after, StepDelete, s.deleteOwned))
 	}
@@ -134,6 +136,15 @@ func (s *Session) keptError(err error) error {
 	return &fault.Error{Code: orCode(fault.CodeOf(err), fault.WorkspaceStopError), Op: "with", Retry: fault.RetryUnknown,
 		Message: "the workspace was not saved, so it was not deleted; resume the session by its id",
 		Details: map[string]any{"session_id": s.ID(), "workspace": s.HostRoot()}, Err: err}
+}
+
+// markKept records why a workspace is on disk that would else be gone.
+func (s *Session) markKept(cause error) error {
+	s.mu.Lock()
+	rec := s.rec
+	s.mu.Unlock()
+	rec.Kept = &state.Kept{Why: string(orCode(fault.CodeOf(cause), fault.WorkspaceStopError)), When: time.Now().UTC()}
+	return s.save(rec)
 }
 
 func orCode(c, or fault.Code) fault.Code {

@@ -227,6 +227,9 @@ func TestFailedSaveKeepsTheWorkspace(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(place, "work")); err != nil || string(got) != "precious\n" {
 		t.Errorf("the kept workspace at %q: %q, %v", place, got, err)
 	}
+	if info, err := c.Get(t.Context(), st.SessionID.String()); err != nil || info.Kept != string(croft.WorkspaceStopError) {
+		t.Errorf("Get of the kept session: %+v, %v", info, err)
+	}
 	if _, err := c.Resume(t.Context(), st.SessionID.String()); err != nil {
 		t.Errorf("Resume of the kept session: %v", err)
 	}
