@@ -69,7 +69,7 @@ func (c *copying) source(ctx context.Context) (*os.File, *unix.Stat_t, error) {
 		return nil
 	})
 	if err != nil && f != nil {
-		f.Close()
+		_ = f.Close() // nothing was written
 	}
 	return f, &st, err
 }

@@ -158,39 +158,39 @@ func (s *spot) open(flags int) (int, error) {
 // not followed if it is a link. The caller closes the spot.
 func (t *Tree) entry(pl place, nofollow bool) (*spot, error) {
 	if t.fast(pl) && pl.rest != "." && path.Base(pl.rest) != ".." {
-		s, err := t.entryFast(pl, nofollow)
-		if s != nil || err != nil {
-			return s, err
+		if s := t.entryFast(pl, nofollow); s != nil {
+			return s, nil
 		}
 	}
 	return t.locate(pl, nofollow)
 }
 
-// entryFast is entry without the slow way; without a result that is to be taken.
-func (t *Tree) entryFast(pl place, nofollow bool) (*spot, error) {
+// entryFast is entry on the fast way. Where that does not lead to a clear answer it
+// returns nil, and the slow way tells why.
+func (t *Tree) entryFast(pl place, nofollow bool) *spot {
 	s := &spot{root: pl.root, dir: t.roots[pl.root].fd, fd: -1}
 	dir, leaf := path.Split(pl.rest)
 	s.leaf = leaf
 	if dir != "" {
 		fd, err := openBeneath(s.dir, strings.TrimSuffix(dir, "/"), unix.O_PATH|unix.O_DIRECTORY, &t.retried)
 		if err != nil {
-			return nil, nil
+			return nil
 		}
 		s.dir, s.held = fd, []int{fd}
 	}
 	err := lstatat(s.dir, leaf, &s.st)
 	switch {
 	case err == unix.ENOENT:
-		return s, nil
+		return s
 	case err == nil && (nofollow || s.st.Mode&unix.S_IFMT != unix.S_IFLNK):
 		s.found = true
 		if id := identOf(&s.st); len(t.roots) > 1 && t.rootAt(id) >= 0 {
 			break // a granted file, or a mount of a root
 		}
-		return s, nil
+		return s
 	}
 	s.close()
-	return nil, nil
+	return nil
 }
 
 // hostPath returns the host path of the spot's entry. After the fast way that is

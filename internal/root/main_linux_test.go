@@ -27,7 +27,7 @@ func must(t testing.TB, err error) {
 
 // tempDir is a directory that other users can reach.
 func tempDir(t testing.TB) string {
-	dir, err := os.MkdirTemp("", "root-test-")
+	dir, err := os.MkdirTemp("", "root-test-") //nolint:usetesting // t.TempDir is closed to other users
 	must(t, err)
 	must(t, os.Chmod(dir, 0o755))
 	t.Cleanup(func() { os.RemoveAll(dir) })

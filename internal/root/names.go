@@ -99,7 +99,7 @@ func (n *Names) Relative(name string) (string, error) { return n.workspace(name)
 // grants of one path the first counts.
 func (n *Names) Normalize(name string, forWrite bool) (string, error) {
 	text := posix(name)
-	result := ""
+	var result string
 	if rest, err := n.workspace(name); err == nil {
 		result = path.Join(n.roots[0].base, rest)
 	} else if !strings.HasPrefix(text, "/") || strings.HasPrefix(text, "//") {

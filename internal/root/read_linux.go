@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -118,7 +119,8 @@ func readAll(ctx context.Context, fd int, size int64, opts ReadOptions) ([]byte,
 			if unsized && opts.Limit == 0 {
 				more = got
 			}
-			buf = append(buf, make([]byte, min(readPiece, more))...)
+			buf = slices.Grow(buf, int(min(readPiece, more)))
+			buf = buf[:int64(len(buf))+min(readPiece, more)]
 		}
 	}
 }
@@ -274,7 +276,9 @@ func (t *Tree) where(ctx context.Context, pl place, user *User, nofollow, forWri
 // info turns the kernel's answer into an Info.
 func info(name string, st *unix.Stat_t) Info {
 	i := Info{Name: name, Size: st.Size, ModTime: time.Unix(st.Mtim.Unix()), UID: st.Uid, GID: st.Gid,
-		Links: uint64(st.Nlink), Dev: st.Dev, Ino: st.Ino, Mode: fs.FileMode(st.Mode & 0o777)}
+		Dev: st.Dev, Ino: st.Ino, Mode: fs.FileMode(st.Mode & 0o777),
+		Links: uint64(st.Nlink), //nolint:unconvert // 32 bits on some machines
+	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		i.Kind = File

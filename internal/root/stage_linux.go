@@ -80,24 +80,19 @@ func newTemp(dir int) (*tempFile, error) {
 	return t, nil
 }
 
-// spoolTemp makes a file in the process's own directory for temporary files.
+// spoolTemp makes a file without a name in the directory for temporary files.
 func spoolTemp() (*tempFile, error) {
-	f, err := os.CreateTemp("", ".croft-*.tmp")
-	if err != nil {
-		return nil, err
+	fd, err := openat(unix.AT_FDCWD, os.TempDir(), unix.O_TMPFILE|unix.O_RDWR, 0o600)
+	if err != nil { // no such directory, or a file system that cannot: memory instead
+		fd, err = unix.MemfdCreate("croft-payload", unix.MFD_CLOEXEC)
 	}
-	defer f.Close()
-	if err := os.Remove(f.Name()); err != nil {
-		return nil, err
-	}
-	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	return &tempFile{fd: fd, dir: -1}, err
 }
 
 // close closes the file. If it still has its temporary name, that goes too.
 func (t *tempFile) close() {
 	if t.name != "" {
-		unix.Unlinkat(t.dir, t.name, 0)
+		_ = unix.Unlinkat(t.dir, t.name, 0) // nobody else knows the name, and there is nothing to do about it
 	}
 	closeFD(t.fd)
 	closeFD(t.dir)

@@ -22,7 +22,7 @@ func TestReplaceStagesOutsideTheWorkspace(t *testing.T) {
 		{"same mount", func(t *testing.T, dir string) string { return filepath.Join(dir, "stage") }, false},
 		{"another mount", func(t *testing.T, dir string) string {
 			var here, there unix.Stat_t
-			shm, err := os.MkdirTemp("/dev/shm", "root-test-")
+			shm, err := os.MkdirTemp("/dev/shm", "root-test-") //nolint:usetesting // must lie on another mount
 			if err != nil {
 				t.Skipf("needs a tmpfs at /dev/shm: %v", err)
 			}

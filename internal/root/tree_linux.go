@@ -2,11 +2,9 @@ package root
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -65,16 +63,14 @@ func openTree(opts Options) (*Tree, error) {
 	for _, g := range opts.Grants {
 		r, err := openGrant(g)
 		if err != nil {
-			t.closeRoots()
-			return nil, err
+			return nil, errors.Join(err, t.closeRoots())
 		}
 		t.roots = append(t.roots, r)
 	}
 	if opts.Stage != nil {
 		if t.stage, err = unix.FcntlInt(opts.Stage.Fd(), unix.F_DUPFD_CLOEXEC, 0); err != nil {
 			t.stage = -1
-			t.closeRoots()
-			return nil, rootError(err)
+			return nil, errors.Join(rootError(err), t.closeRoots())
 		}
 	}
 	t.settleNames(opts.Spellings)
@@ -102,13 +98,13 @@ func openRoot(p string, flags int) (rootDir, error) {
 		return rootDir{}, err
 	}
 	r := rootDir{fd: fd}
-	if err := fstat(fd, &r.st); err == nil {
+	if err = fstat(fd, &r.st); err == nil {
 		r.id = identOf(&r.st)
 		r.Canonical, err = canonical(fd, p, r.id)
 	}
-	if err != nil || r.Canonical == "" {
+	if err != nil {
 		closeFD(fd)
-		return rootDir{}, errors.Join(err, errors.New("no path leads to it"))
+		return rootDir{}, err
 	}
 	r.file = os.NewFile(uintptr(fd), r.Canonical)
 	return r, nil
@@ -124,7 +120,7 @@ func canonical(fd int, p string, id ident) (string, error) {
 	if p, err := os.Readlink(fdPath(fd)); err == nil && is(p) {
 		return p, nil
 	}
-	found, err := filepath.EvalSymlinks(p)
+	found, err := filepath.EvalSymlinks(p) //nolint:forbidigo // a configured path, and the result is compared with what is open
 	if err == nil && !is(found) {
 		err = errSwapped
 	}
@@ -151,8 +147,7 @@ func openGrant(g Grant) (rootDir, error) {
 	r.Grant = g
 	r.File = r.st.Mode&unix.S_IFMT != unix.S_IFDIR
 	if r.Canonical == "/" {
-		r.file.Close()
-		return rootDir{GrantRoot: GrantRoot{Grant: g, Void: true}, fd: -1}, nil
+		return rootDir{GrantRoot: GrantRoot{Grant: g, Void: true}, fd: -1}, r.file.Close()
 	}
 	return r, nil
 }
@@ -200,8 +195,14 @@ func (t *Tree) markNested() {
 }
 
 func protectedSymlinks() bool {
-	text, err := os.ReadFile("/proc/sys/fs/protected_symlinks")
-	return err == nil && strings.TrimSpace(string(text)) == "1"
+	fd, err := openat(unix.AT_FDCWD, "/proc/sys/fs/protected_symlinks", unix.O_RDONLY, 0)
+	if err != nil {
+		return false
+	}
+	defer closeFD(fd)
+	var text [1]byte
+	n, err := pread(fd, text[:], 0)
+	return err == nil && n == 1 && text[0] == '1'
 }
 
 func (t *Tree) close() error {
@@ -239,9 +240,6 @@ func (t *Tree) grantRoots() []GrantRoot {
 	}
 	return all
 }
-
-// String names the tree for a log.
-func (t *Tree) String() string { return fmt.Sprintf("root.Tree(%s)", t.path()) }
 
 // rootAt returns the root that is the directory or file id, or -1. Of two grants
 // of one place the first counts, and the workspace before both.

@@ -190,8 +190,8 @@ func become(id identity) error {
 	if errno != 0 {
 		return fmt.Errorf("setgroups: %w", errno)
 	}
-	unix.RawSyscall(unix.SYS_SETFSGID, uintptr(id.gid), 0, 0) // reports no error; looked at below
-	unix.RawSyscall(unix.SYS_SETFSUID, uintptr(id.uid), 0, 0)
+	_, _, _ = unix.RawSyscall(unix.SYS_SETFSGID, uintptr(id.gid), 0, 0) // reports no error; looked at below
+	_, _, _ = unix.RawSyscall(unix.SYS_SETFSUID, uintptr(id.uid), 0, 0)
 	uid, _, _ := unix.RawSyscall(unix.SYS_SETFSUID, ^uintptr(0), 0, 0)
 	gid, _, _ := unix.RawSyscall(unix.SYS_SETFSGID, ^uintptr(0), 0, 0)
 	if int(uid) != id.uid || int(gid) != id.gid {
