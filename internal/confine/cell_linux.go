@@ -17,7 +17,6 @@ import (
 // Cell is the confinement of one live session. It implements process.Spawner and is
 // safe for use by several goroutines.
 type Cell struct {
-	starter   *starterProc
 	setup     setup
 	link      *link // everything but spawns
 	spawns    *link
@@ -34,8 +33,8 @@ type Cell struct {
 	lost     bool // no answer will come any more
 }
 
-func newCell(st *starterProc, set setup, control, spawns *link) *Cell {
-	return &Cell{starter: st, setup: set, link: control, spawns: spawns, done: make(chan struct{}), children: make(map[uint32]*child)}
+func newCell(set setup, control, spawns *link) *Cell {
+	return &Cell{setup: set, link: control, spawns: spawns, done: make(chan struct{}), children: make(map[uint32]*child)}
 }
 
 // hold takes what the starter told of the warden.

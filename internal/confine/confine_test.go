@@ -27,6 +27,8 @@ func TestMain(m *testing.M) {
 	case "host":
 		playHost(policy.Tier(what))
 	}
+	// Whatever the tests themselves take.
+	confine.SetSmallProgram(1 << 40)
 	os.Exit(m.Run())
 }
 

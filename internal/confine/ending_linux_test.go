@@ -31,6 +31,9 @@ func playHost(tier policy.Tier) {
 			os.Exit(1)
 		}
 	}
+	if os.Getenv("CROFT_CONFINE_TEST_STARTER") != "" {
+		confine.SetSmallProgram(0)
+	}
 	dir := os.Getenv("CROFT_CONFINE_TEST_DIR")
 	uid, _ := strconv.Atoi(os.Getenv("CROFT_CONFINE_TEST_UID"))
 	cell, err := confine.NewLauncher("").Start(context.Background(), confine.Spec{
@@ -126,20 +129,25 @@ func parentOf(t *testing.T, pid int) int {
 
 // TestKilled: whichever process of croft is killed, nothing of the cell is left.
 func TestKilled(t *testing.T) {
-	for _, tier := range []policy.Tier{policy.Namespaces, policy.None} {
-		for _, victim := range []string{"croft", "warden", "starter"} {
-			t.Run(string(tier)+"/"+victim, func(t *testing.T) {
-				if tier == policy.None && victim == "starter" {
-					t.Skip("the tier none does not promise it: without a pid namespace orphans of both helpers are nobody's")
-				}
-				testKilled(t, tier, victim)
-			})
+	for _, tt := range []struct {
+		name    string
+		tier    policy.Tier
+		starter bool
+		victims []string
+	}{
+		{"forked by croft", policy.Namespaces, false, []string{"croft", "warden"}},
+		{"forked by the starter", policy.Namespaces, true, []string{"croft", "warden", "starter"}},
+		// Not the starter: without a pid namespace the orphans of both helpers are nobody's.
+		{"tier none", policy.None, true, []string{"croft", "warden"}},
+	} {
+		for _, victim := range tt.victims {
+			t.Run(tt.name+"/"+victim, func(t *testing.T) { testKilled(t, tt.tier, tt.starter, victim) })
 		}
 	}
 }
 
-func testKilled(t *testing.T, tier policy.Tier, victim string) {
-	dir, mark := t.TempDir(), "croft-test-"+strconv.Itoa(os.Getpid())+"-"+filepath.Base(t.TempDir())+string(tier)+victim
+func testKilled(t *testing.T, tier policy.Tier, throughStarter bool, victim string) {
+	dir, mark := t.TempDir(), "croft-test-"+strconv.Itoa(os.Getpid())+"-"+filepath.Base(t.TempDir())+string(tier)+victim+strconv.FormatBool(throughStarter)
 	uid := 0
 	if confine.IsRoot() {
 		uid = 2_000_000_007
@@ -150,6 +158,9 @@ func testKilled(t *testing.T, tier policy.Tier, victim string) {
 	host := exec.Command(os.Args[0])
 	host.Env = append(os.Environ(), roleEnv+"=host:"+string(tier), "CROFT_CONFINE_TEST_DIR="+dir,
 		"CROFT_CONFINE_TEST_MARK="+mark, fmt.Sprintf("CROFT_CONFINE_TEST_UID=%d", uid))
+	if throughStarter {
+		host.Env = append(host.Env, "CROFT_CONFINE_TEST_STARTER=1")
+	}
 	host.Stderr = os.Stderr
 	out, err := host.StdoutPipe()
 	if err != nil {
@@ -187,7 +198,7 @@ func testKilled(t *testing.T, tier policy.Tier, victim string) {
 		}
 	}
 	awaitEnd(t, append(gone, warden)...)
-	if victim != "warden" {
+	if victim != "warden" && throughStarter {
 		awaitEnd(t, starter)
 	}
 	// What was forked meanwhile ends too.
@@ -244,8 +255,21 @@ func TestClose(t *testing.T) {
 	})
 }
 
+// bothWays runs a test with the wardens forked by this program and by the starter.
+func bothWays(t *testing.T, test func(t *testing.T)) {
+	for name, small := range map[string]int64{"starter": 0, "near": 1 << 40} {
+		t.Run(name, func(t *testing.T) {
+			confine.SetSmallProgram(small)
+			t.Cleanup(func() { confine.SetSmallProgram(1 << 40) })
+			test(t)
+		})
+	}
+}
+
 // TestStartCancelled leaves nothing and makes no cell.
-func TestStartCancelled(t *testing.T) {
+func TestStartCancelled(t *testing.T) { bothWays(t, testStartCancelled) }
+
+func testStartCancelled(t *testing.T) {
 	l := confine.NewLauncher("")
 	defer l.Close()
 	dir := t.TempDir()
@@ -265,7 +289,9 @@ func TestStartCancelled(t *testing.T) {
 }
 
 // TestLauncherClose ends every cell.
-func TestLauncherClose(t *testing.T) {
+func TestLauncherClose(t *testing.T) { bothWays(t, testLauncherClose) }
+
+func testLauncherClose(t *testing.T) {
 	l := confine.NewLauncher("")
 	var cells []*confine.Cell
 	for range 3 {

@@ -14,6 +14,7 @@ type step string
 const (
 	stepSetup      step = "setup"      // reading what to do
 	stepFork       step = "fork"       // clone with namespaces, or executing the helper in them
+	stepHelper     step = "helper"     // executing or telling the helper
 	stepBind       step = "bind"       // cloning a mount of a host path
 	stepIdentity   step = "identity"   // a host path is not what it was
 	stepIDMap      step = "idmap"      // mapping owners on a mount
@@ -100,13 +101,13 @@ func diagnose(f *failure) (missing, fix string) {
 		switch f.Errno {
 		case syscall.ENOSPC, syscall.EUSERS:
 			return "the limit on user namespaces is reached", "raise the sysctl user.max_user_namespaces"
-		case syscall.EACCES:
-			return "the helper program may not be executed by the session's own user", "give the croft binary mode 0755"
 		case syscall.EPERM, syscall.EINVAL, syscall.ENOSYS:
 			return "this user may not create namespaces", "set the sysctl kernel.unprivileged_userns_clone=1 (Debian) or " +
 				"kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu); in a container run it with --security-opt seccomp=unconfined"
 		}
 		return "the helper process cannot be started", "see the cause"
+	case stepHelper:
+		return "croft's helper program cannot be executed or does not answer", "check that it is a croft of this version, and executable"
 	case stepProc:
 		return "a fresh /proc cannot be mounted, as is usual in containers that mask parts of it",
 			"run the container with --security-opt systempaths=unconfined"

@@ -15,15 +15,14 @@ import (
 const (
 	starterName = "croft-starter"
 	wardenName  = "croft-warden"
-	pauseName   = "croft-pause"
 )
 
 // Descriptors that a helper starts with, besides /dev/null as 0 and 1 and a memory file
 // for its last words as 2.
 const (
-	fdSocket = 3 // to croft: requests to the starter; everything but spawns of a warden
-	fdSetup  = 4 // warden: memory file with the setup
-	fdSpawn  = 5 // warden: from croft, the commands to start
+	// fdSocket leads to croft: requests to the starter; everything but spawns of a warden.
+	// A warden that was just forked has the forker there, which sends it the other end.
+	fdSocket = 3
 )
 
 // selfProgram is the program that is running, also when its file was replaced.
@@ -45,8 +44,6 @@ func init() {
 		role = runStarter
 	case wardenName:
 		role = runWarden
-	case pauseName:
-		role = func() { _ = unix.Pause() }
 	default:
 		return
 	}
@@ -55,9 +52,7 @@ func init() {
 	if kind, err := unix.GetsockoptInt(fdSocket, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_SEQPACKET {
 		return
 	}
-	if os.Args[0] == starterName {
-		closeInherited(fdSocket)
-	}
+	closeInherited(fdSocket)
 	unix.CloseOnExec(fdSocket)
 	// Else the process list would show "exe", the name under which it was executed.
 	name, err := unix.BytePtrFromString(os.Args[0])

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -17,14 +17,14 @@ import (
 // root, grants) is mapped: its owner on disk appears as the session's uid and the other
 // way round. So a file that a command makes belongs on disk to the owner of the
 // directory, and no other owner changes.
-func prepareMounts(set *setup, ns *idmapNamespaces) error {
+func (f *forker) prepareMounts(set *setup) error {
 	prepare := func(it *item) error {
 		if !it.Foreign {
 			return nil
 		}
-		return mapOwner(set, it, ns)
+		return f.mapOwner(set, it)
 	}
-	if err := chooseOwner(set, ns); err != nil {
+	if err := f.chooseOwner(set); err != nil {
 		return err
 	}
 	return cloneItems(set, prepare)
@@ -33,7 +33,7 @@ func prepareMounts(set *setup, ns *idmapNamespaces) error {
 // chooseOwner decides whose uid a session in a caller's root gets where mounts cannot
 // be mapped (overlayfs, a container's own root): that of the directory's owner. It never
 // is root.
-func chooseOwner(set *setup, ns *idmapNamespaces) error {
+func (f *forker) chooseOwner(set *setup) error {
 	for i := range set.Items {
 		it := &set.Items[i]
 		if !it.Workspace || !it.Foreign {
@@ -42,13 +42,13 @@ func chooseOwner(set *setup, ns *idmapNamespaces) error {
 		if err := cloneItem(it, true); err != nil {
 			return failed(stepBind, it.Source, errnoOr(err))
 		}
-		err := mapOwner(set, it, ns)
+		err := f.mapOwner(set, it)
 		if err == nil {
 			return nil
 		}
-		f, ok := errors.AsType[*failure](err)
+		fail, ok := errors.AsType[*failure](err)
 		var st unix.Stat_t
-		if !ok || f.Step != stepIDMap || unix.Fstat(it.Mount, &st) != nil || st.Uid == 0 {
+		if !ok || fail.Step != stepIDMap || unix.Fstat(it.Mount, &st) != nil || st.Uid == 0 {
 			return err
 		}
 		set.User.HostUID, set.User.HostGID = int(st.Uid), int(st.Gid)
@@ -62,7 +62,7 @@ func chooseOwner(set *setup, ns *idmapNamespaces) error {
 
 // mapOwner maps the owner of it.Mount to the session. A read-only bind that cannot be
 // mapped stays as it is: commands read what others may read.
-func mapOwner(set *setup, it *item, ns *idmapNamespaces) error {
+func (f *forker) mapOwner(set *setup, it *item) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(it.Mount, &st); err != nil {
 		return failed(stepIDMap, it.Source, err)
@@ -71,7 +71,7 @@ func mapOwner(set *setup, it *item, ns *idmapNamespaces) error {
 	if int(st.Uid) == u.HostUID {
 		return nil
 	}
-	userns, err := ns.make(mapping(int(st.Uid), u.HostUID), mapping(int(st.Gid), u.HostGID))
+	userns, err := f.idmapNamespace(mapping(int(st.Uid), u.HostUID), mapping(int(st.Gid), u.HostGID))
 	if err != nil {
 		return failed(stepFork, "", errnoOf(err))
 	}
@@ -105,46 +105,21 @@ func mapping(owner, session int) []syscall.SysProcIDMap {
 	return list
 }
 
-// idmapNamespaces makes user namespaces that serve to describe a mapping and run
-// nothing. Each needs a process until its maps are written; one is kept ready, since
-// making it takes a fork. All of it happens on the starter's main thread.
-type idmapNamespaces struct {
-	mu    *sync.Mutex // guards writing spare, and reading it on other threads
-	spare int         // pid of its process, or 0
-}
-
-// prepare makes the spare one, unless it is there. A failure shows when it is needed.
-func (n *idmapNamespaces) prepare() {
-	if n.spare != 0 {
-		return
+// idmapNamespace returns a user namespace with the given maps, which serves to describe
+// a mapping and runs nothing. It needs a process until the maps are written.
+func (f *forker) idmapNamespace(uids, gids []syscall.SysProcIDMap) (int, error) {
+	if f.paused == 0 {
+		pid, err := forkPaused(uintptr(os.Getpid()))
+		if err != nil {
+			return -1, fmt.Errorf("make a user namespace: %w", err)
+		}
+		f.paused = pid
 	}
-	// Locked over the fork too: whoever looks for orphans must find it in spare.
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	pid, err := syscall.ForkExec(selfProgram, []string{pauseName}, &syscall.ProcAttr{
-		Dir: "/", Env: []string{}, Files: []uintptr{0, 1, 2, fdSocket},
-		Sys: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, Pdeathsig: unix.SIGKILL},
-	})
-	if err == nil {
-		n.spare = pid
-	}
-}
-
-// make returns a user namespace with the given maps.
-func (n *idmapNamespaces) make(uids, gids []syscall.SysProcIDMap) (int, error) {
-	n.prepare()
-	if n.spare == 0 {
-		return -1, fmt.Errorf("make a user namespace: %w", unix.EAGAIN)
-	}
-	// The process is a child that only this starter reaps, after its death: the number
-	// is its own.
-	proc := fmt.Sprintf("/proc/%d/", n.spare)
 	defer func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		_ = unix.Kill(n.spare, unix.SIGKILL)
-		n.spare = 0
+		endChild(f.paused)
+		f.paused = 0
 	}()
+	proc := fmt.Sprintf("/proc/%d/", f.paused)
 	if err := writeMap(proc+"uid_map", uids); err != nil {
 		return -1, err
 	}
@@ -164,13 +139,18 @@ func writeMap(path string, list []syscall.SysProcIDMap) error {
 	for _, m := range list {
 		b = fmt.Appendf(b, "%d %d %d\n", m.ContainerID, m.HostID, m.Size)
 	}
+	return writeProc(path, b)
+}
+
+// writeProc writes a file of /proc with one system call.
+func writeProc(path string, b []byte) error {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("open an id map: %w", err)
+		return fmt.Errorf("open %s: %w", path, err)
 	}
 	defer unix.Close(fd)
 	if _, err := unix.Write(fd, b); err != nil {
-		return fmt.Errorf("write an id map: %w", err)
+		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/croftdev/croft/internal/fault"
+	"github.com/croftdev/croft/policy"
 )
 
 // Init says that this program may serve as its own helper: a program that uses the
@@ -20,15 +21,34 @@ import (
 // name and by a handshake on descriptor 3.
 func Init() { initCalled.Store(true) }
 
-// Launcher owns the starter, the helper process that forks wardens. It is safe for
-// use by several goroutines.
+// Launcher makes cells. In a program that is small when it starts the first one, the
+// wardens are forked by a thread of this program; else by the starter, a helper process.
+// The tier none always has the starter, to end what a killed program leaves.
+// It is safe for use by several goroutines.
 type Launcher struct {
 	helper  string
 	warming sync.WaitGroup // calls of Warm
 
 	mu     sync.Mutex
-	remote *starterProc // nil before the first start and after the starter was lost
+	remote backend // the starter; nil before the first start and after it was lost
+	near   backend // the thread of this program, once there was a reason for it
 	closed bool
+}
+
+// backend has wardens forked.
+type backend interface {
+	// request has a warden forked and told the setup of c. The descriptors are the
+	// warden's ends of its sockets and those that the setup refers to; they stay the
+	// caller's. It returns when the pid is known; after an error c has ended.
+	request(c *Cell, control, spawn int, dirs []int) error
+	// warm prepares for a request that follows soon.
+	warm()
+	// isLost reports whether the backend has ended by itself.
+	isLost() bool
+	// lastWords returns what its processes wrote to their standard error.
+	lastWords() string
+	// close ends its cells and then the backend.
+	close()
 }
 
 // errClosed is the cause when a closed launcher is used.
@@ -59,71 +79,78 @@ func (l *Launcher) Start(ctx context.Context, spec Spec) (*Cell, error) {
 			Message: "root has to name the uid of the session", Err: errNoUID,
 		}
 	}
-	st, err := l.starter(ctx)
+	b, err := l.backend(ctx, set.Tier)
 	if err != nil {
 		return nil, err
 	}
-	cell, err := st.launch(ctx, set, dirs)
+	cell, err := launch(ctx, b, set, dirs)
 	if e, ok := errors.AsType[*fault.Error](err); ok && e.Details != nil {
 		e.Details["session"] = spec.SessionID
 	}
 	return cell, err
 }
 
-// Warm starts the helper process in the background, so that a Start soon after does not
-// wait for it. Whatever goes wrong, Start tells.
+// Warm prepares in the background what the next Start needs most probably, so that it
+// takes less time. Whatever goes wrong, Start tells. A file system of the host that is
+// unmounted stays busy until that Start or Close, so Warm is called when a Start is
+// about to follow.
 func (l *Launcher) Warm() {
-	l.warming.Go(func() { _, _ = l.starter(context.Background()) })
+	l.warming.Go(func() {
+		if b, err := l.backend(context.Background(), policy.Namespaces); err == nil {
+			b.warm()
+		}
+	})
 }
 
-// Close ends the starter and with it every cell that is left. It returns when they are gone.
+// Close ends every cell that is left and the helpers. It returns when they are gone.
 func (l *Launcher) Close() error {
 	l.mu.Lock()
-	st := l.remote
-	l.remote, l.closed = nil, true
+	backends := []backend{l.near, l.remote}
+	l.near, l.remote, l.closed = nil, nil, true
 	l.mu.Unlock()
-	l.warming.Wait()
-	if st != nil {
-		st.close()
+	for _, b := range backends {
+		if b != nil {
+			b.close()
+		}
 	}
+	l.warming.Wait()
 	return nil
 }
 
-// starter returns the running starter, or starts one.
-func (l *Launcher) starter(ctx context.Context) (*starterProc, error) {
+// backend returns what forks wardens for the tier, and starts it if need be.
+func (l *Launcher) backend(ctx context.Context, tier policy.Tier) (backend, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	switch {
+	case l.closed:
 		return nil, fmt.Errorf("start: %w", errClosed)
-	}
-	if l.remote != nil && !l.remote.isLost() {
+	case tier != policy.None && l.near != nil:
+		return l.near, nil
+	case l.remote != nil && !l.remote.isLost():
 		return l.remote, nil
 	}
 	program, err := l.program()
 	if err != nil {
 		return nil, err
 	}
-	l.remote, err = startStarter(ctx, program)
-	return l.remote, err
+	if tier != policy.None && isSmall() {
+		b, err := newLocal(program)
+		if err != nil {
+			return nil, err
+		}
+		l.near = b
+		return b, nil
+	}
+	b, err := startStarter(ctx, program)
+	if err != nil {
+		return nil, err
+	}
+	l.remote = b
+	return b, nil
 }
 
 // launch has a warden forked and waits until it is ready.
-func (st *starterProc) launch(ctx context.Context, set setup, dirs []*os.File) (*Cell, error) {
-	text, err := set.encode()
-	if err != nil {
-		return nil, fmt.Errorf("start: %w", err)
-	}
-	if len(dirs)+3 > maxDescriptors {
-		return nil, &fault.Error{
-			Code: fault.LimitExceeded, Op: "start", Reason: "grants", Retry: fault.RetryNo,
-			Message: fmt.Sprintf("a session can have at most %d grants", maxDescriptors-4),
-		}
-	}
-	setupFD, err := memoryFile("croft-setup", text)
-	if err != nil {
-		return nil, lost(err)
-	}
-	defer unix.Close(setupFD)
+func launch(ctx context.Context, b backend, set setup, dirs []*os.File) (*Cell, error) {
 	control, theirControl, err := newLinkPair("warden")
 	if err != nil {
 		return nil, lost(err)
@@ -134,10 +161,10 @@ func (st *starterProc) launch(ctx context.Context, set setup, dirs []*os.File) (
 		unix.Close(theirControl)
 		return nil, lost(err)
 	}
-	c := newCell(st, set, control, spawn)
-	err = st.request(c, append([]int{theirControl, setupFD, theirSpawn}, rawFDs(dirs)...))
-	// The warden's ends are the starter's and the warden's now. Held here, they would keep
-	// the sockets open when those are gone.
+	c := newCell(set, control, spawn)
+	err = b.request(c, theirControl, theirSpawn, rawFDs(dirs))
+	// The warden's ends are the warden's now. Held here, they would keep the sockets open
+	// when it is gone.
 	unix.Close(theirControl)
 	unix.Close(theirSpawn)
 	if err != nil {
@@ -156,7 +183,7 @@ func (st *starterProc) launch(ctx context.Context, set setup, dirs []*os.File) (
 		c.kill()
 		<-c.done
 		if errors.Is(err, ErrLost) {
-			err = lost(fmt.Errorf("%w%s", err, st.lastWords()))
+			err = lost(fmt.Errorf("%w%s", err, b.lastWords()))
 		}
 		return nil, err
 	}
@@ -201,7 +228,7 @@ func (c *Cell) awaitReady() error {
 func lost(err error) error {
 	return &fault.Error{
 		Code: fault.ConfinementUnavailable, Op: "start", Reason: "helper", Retry: fault.RetryUnknown,
-		Message: "croft's helper process failed", Err: err,
+		Message: "croft's helper process failed: check that it is a croft of this version", Err: err,
 	}
 }
 

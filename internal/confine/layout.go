@@ -92,6 +92,18 @@ func layout(spec Spec) (setup, []*os.File, error) {
 	placeHome(&s, spec)
 	s.Items = append(s.Items, accountItems(s.User, s.Home)...)
 	s.Items = sortItems(s.Items)
+	binds := 0
+	for _, it := range s.Items {
+		if it.Kind == itemBind {
+			binds++
+		}
+	}
+	if binds > maxBinds {
+		return setup{}, nil, &fault.Error{
+			Code: fault.LimitExceeded, Op: "start", Reason: "grants", Retry: fault.RetryNo,
+			Message: fmt.Sprintf("a session can see %d paths of the host at most, and this one is to see %d: use fewer grants or read paths", maxBinds, binds),
+		}
+	}
 	return s, files, nil
 }
 
@@ -328,6 +340,10 @@ func accountItems(a account, home string) []item {
 		{Kind: itemFile, Target: "/etc/hostname", Content: hostname + "\n"},
 	}
 }
+
+// maxBinds bounds what of the host a session can see: each takes up to two descriptors
+// of one packet (see maxDescriptors). The system's own take some 35.
+const maxBinds = 120
 
 // hostname is the name of every session's machine: the host's own is not told.
 const hostname = "croft"

@@ -2,6 +2,7 @@ package confine
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -106,6 +107,21 @@ func TestCheckSpec(t *testing.T) {
 				t.Errorf("checkSpec: %v, want %v", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestLayoutLimit: more grants than can be sent are refused before anything starts.
+func TestLayoutLimit(t *testing.T) {
+	spec := Spec{Workspace: Bind{Path: "/srv/ws"}, SearchPath: "/usr/bin"}
+	for i := range 200 {
+		spec.Grants = append(spec.Grants, Bind{Path: fmt.Sprintf("/srv/grant%d", i)})
+	}
+	if _, _, err := layout(spec); !errors.Is(err, fault.LimitExceeded) {
+		t.Errorf("layout: %v", err)
+	}
+	spec.Grants = spec.Grants[:50]
+	if _, _, err := layout(spec); err != nil {
+		t.Errorf("layout: %v", err)
 	}
 }
 

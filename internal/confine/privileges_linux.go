@@ -14,6 +14,8 @@ import (
 var wardenCaps = []uintptr{
 	unix.CAP_SYS_ADMIN,  // mounts, pivot_root, the host name
 	unix.CAP_NET_ADMIN,  // bringing the loopback interface up
+	unix.CAP_SETUID,     // becoming the session's user, and no other: none is mapped
+	unix.CAP_SETGID,     // the same for groups
 	unix.CAP_SETPCAP,    // emptying the bounding set
 	unix.CAP_SYS_PTRACE, // finding the processes of a command in /proc
 	unix.CAP_KILL,       // ending them

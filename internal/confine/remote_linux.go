@@ -131,8 +131,19 @@ func (st *starterProc) shakeHands(ctx context.Context) error {
 	return nil
 }
 
-// request asks for a warden for c. After an error the cell is gone.
-func (st *starterProc) request(c *Cell, fds []int) error {
+// request implements backend.
+func (st *starterProc) request(c *Cell, control, spawn int, dirs []int) error {
+	text, err := c.setup.encode()
+	if err != nil {
+		c.ended()
+		return fmt.Errorf("start: %w", err)
+	}
+	setupFD, err := memoryFile("croft-setup", text)
+	if err != nil {
+		c.ended()
+		return lost(err)
+	}
+	defer unix.Close(setupFD)
 	answer := make(chan launched, 1)
 	st.mu.Lock()
 	if st.lost {
@@ -145,7 +156,7 @@ func (st *starterProc) request(c *Cell, fds []int) error {
 	st.pending[id] = answer
 	st.cells[id] = c
 	st.mu.Unlock()
-	if err := st.link.send(packet{kind: msgLaunch, id: id}.append(nil), fds...); err != nil {
+	if err := st.link.send(packet{kind: msgLaunch, id: id}.append(nil), append([]int{control, setupFD, spawn}, dirs...)...); err != nil {
 		st.forget(id)
 		c.ended()
 		return lost(err)
@@ -245,14 +256,7 @@ func (st *starterProc) close() {
 	st.link.close()
 }
 
-// lastWords returns what the helpers wrote to their standard error, which is nothing
-// unless one of them crashed.
-func (st *starterProc) lastWords() string {
-	const limit = 4 << 10
-	b := make([]byte, limit)
-	n, err := unix.Pread(st.log, b, 0)
-	if err != nil || n <= 0 {
-		return ""
-	}
-	return ": " + string(b[:n])
-}
+// warm does nothing: the starter runs, and is not asked to keep spare wardens.
+func (st *starterProc) warm() {}
+
+func (st *starterProc) lastWords() string { return readLog(st.log) }

@@ -16,6 +16,7 @@ import (
 // warden is the state of a warden that serves.
 type warden struct {
 	setup   *setup
+	spawn   int // from croft: the commands to start
 	null    int // /dev/null inside
 	garbage int // of the forking thread: bytes since the last collection
 
@@ -40,9 +41,9 @@ type job struct {
 	stdio [3]int
 }
 
-func newWarden(s *setup, null int) *warden {
+func newWarden(s *setup, spawn, null int) *warden {
 	w := &warden{
-		setup: s, null: null, running: make(map[int]uint32), pids: make(map[uint32]int), latest: make(map[int]uint32), called: make(map[uint32]bool),
+		setup: s, spawn: spawn, null: null, running: make(map[int]uint32), pids: make(map[uint32]int), latest: make(map[int]uint32), called: make(map[uint32]bool),
 	}
 	w.changed = sync.NewCond(&w.mu)
 	return w
@@ -124,7 +125,7 @@ func (w *warden) forkCommands(confined chan<- confinement) {
 	}
 	buf := make([]byte, maxPacket)
 	for {
-		n, fds, err := receive(fdSpawn, buf, 4)
+		n, fds, err := receive(w.spawn, buf, 4)
 		if err != nil {
 			return
 		}

@@ -2,27 +2,24 @@ package confine
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/croftdev/croft/policy"
 )
 
-// starter forks wardens for one client. It is small, so its forks are fast, and it
-// stays on one thread, since the wardens die with that thread. It outlives croft only
-// to see that nothing else does.
+// starter forks wardens for one client whose own forks would be slow, or whose cells
+// need a janitor that outlives it: it ends what croft leaves behind.
 type starter struct {
+	forker forker // of the main thread
+
 	mu      sync.Mutex
 	changed *sync.Cond         // wardens or closing
 	wardens map[int]wardenProc // by pid
 	closing bool
 	orphans bool // a warden without a pid namespace was started
-
-	namespaces idmapNamespaces // of the main thread
 }
 
 type wardenProc struct {
@@ -41,20 +38,12 @@ func runStarter() {
 	// Orphans of cells without a pid namespace come to the starter, which ends them.
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	_ = unix.Chdir("/")
-	s := &starter{wardens: make(map[int]wardenProc)}
-	s.changed, s.namespaces.mu = sync.NewCond(&s.mu), &s.mu
+	s := &starter{forker: forker{program: selfProgram, log: 2}, wardens: make(map[int]wardenProc)}
+	s.changed = sync.NewCond(&s.mu)
 	requests := make(chan launchRequest)
 	go s.reap()
 	go s.read(requests)
-	for {
-		// Only root maps owners. Between two starts there is time for it.
-		if isRoot() {
-			s.namespaces.prepare()
-		}
-		r, ok := <-requests
-		if !ok {
-			break
-		}
+	for r := range requests {
 		s.launch(r)
 	}
 	s.endAll()
@@ -91,119 +80,38 @@ func (s *starter) tell(p packet, fds ...int) { _ = send(fdSocket, p.append(nil),
 
 func (s *starter) launch(r launchRequest) {
 	defer closeAll(r.fds)
-	w, pid, err := s.fork(r)
+	e, err := s.fork(r)
 	if err != nil {
-		f, ok := errors.AsType[*failure](err)
-		if !ok {
-			f = failed(stepFork, "", errnoOf(err))
-		}
-		body, _ := json.Marshal(f)
+		body, _ := json.Marshal(asFailure(err))
 		s.tell(packet{kind: msgFailed, id: r.id, body: body})
 		return
 	}
-	s.tell(packet{kind: msgLaunched, id: r.id, a: uint64(pid), b: startTimeOf(pid)}, w.pidfd)
+	s.tell(packet{kind: msgLaunched, id: r.id, a: uint64(e.pid), b: startTimeOf(e.pid)}, e.pidfd)
 }
 
-// fork makes what only this side can make and forks the warden.
-func (s *starter) fork(r launchRequest) (wardenProc, int, error) {
-	control, spawn, dirs := r.fds[0], r.fds[2], r.fds[3:]
-	var set setup
+func (s *starter) fork(r launchRequest) (*embryo, error) {
 	text, err := readMemoryFile(r.fds[1], maxCommand)
-	if err == nil {
-		set, err = decodeSetup(text)
-	}
-	if err != nil {
-		return wardenProc{}, 0, failed(stepSetup, "", err)
-	}
-	for i := range set.Items {
-		if n := set.Items[i].Dir; n > len(dirs) {
-			return wardenProc{}, 0, failed(stepSetup, set.Items[i].Source, errWire)
-		} else if n > 0 {
-			set.Items[i].Dir = dirs[n-1]
-		}
-	}
-	if set.Privileged {
-		defer closeMounts(&set)
-		if err := prepareMounts(&set, &s.namespaces); err != nil {
-			return wardenProc{}, 0, err
-		}
-	}
-	files, err := wardenFiles(&set, control, spawn)
-	if err != nil {
-		return wardenProc{}, 0, err
-	}
-	defer unix.Close(int(files[fdSetup]))
-
-	w := wardenProc{id: r.id, tier: set.Tier}
-	attr := &syscall.ProcAttr{Dir: "/", Env: []string{}, Files: files, Sys: wardenAttr(&set)}
-	attr.Sys.PidFD = &w.pidfd
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	pid, err := syscall.ForkExec(selfProgram, []string{wardenName}, attr)
-	if err != nil {
-		return wardenProc{}, 0, err
-	}
-	s.wardens[pid] = w
-	s.orphans = s.orphans || w.tier == policy.None
-	s.changed.Broadcast()
-	return w, pid, nil
-}
-
-// wardenAttr returns the clone of a warden. All namespaces are made at once, so the
-// user namespace owns the others.
-func wardenAttr(set *setup) *syscall.SysProcAttr {
-	if set.Tier == policy.None {
-		return &syscall.SysProcAttr{}
-	}
-	u := set.User
-	attr := &syscall.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC |
-			unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: u.InsideUID, HostID: u.HostUID, Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: u.InsideGID, HostID: u.HostGID, Size: 1}},
-		AmbientCaps: wardenCaps,
-	}
-	if set.Network == policy.NetworkNone {
-		attr.Cloneflags |= unix.CLONE_NEWNET
-	}
-	if set.Privileged {
-		// Root's groups would go on opening files: with no group but its own, the
-		// session has none of the host's rights. An ordinary user may not drop his.
-		attr.GidMappingsEnableSetgroups = true
-		attr.Credential = &syscall.Credential{Uid: uint32(u.InsideUID), Gid: uint32(u.InsideGID)}
-	}
-	return attr
-}
-
-// wardenFiles returns the warden's descriptors and rewrites the setup to their
-// numbers. The caller closes the one at fdSetup.
-func wardenFiles(set *setup, control, spawn int) ([]uintptr, error) {
-	files := []uintptr{0, 1, 2, uintptr(control), 0, uintptr(spawn)}
-	pass := func(fd *int) {
-		if *fd != 0 {
-			files = append(files, uintptr(*fd))
-			*fd = len(files) - 1
-		}
-	}
-	passed := *set
-	passed.Items = append([]item(nil), set.Items...)
-	for i := range passed.Items {
-		if set.Privileged {
-			passed.Items[i].Dir = 0
-		}
-		pass(&passed.Items[i].Dir)
-		pass(&passed.Items[i].Mount)
-	}
-	text, err := passed.encode()
-	if err != nil {
-		return nil, failed(stepSetup, "", err)
-	}
-	fd, err := memoryFile("croft-setup", text)
 	if err != nil {
 		return nil, failed(stepSetup, "", errnoOf(err))
 	}
-	files[fdSetup] = uintptr(fd)
-	return files, nil
+	set, err := decodeSetup(text)
+	if err != nil {
+		return nil, failed(stepSetup, "", err)
+	}
+	if err := resolveDirs(&set, r.fds[3:]); err != nil {
+		return nil, err
+	}
+	// Locked as long as there are children that are not in wardens: they are no orphans.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, err := s.forker.launch(&set, r.fds[0], r.fds[2])
+	if err != nil {
+		return nil, err
+	}
+	s.wardens[e.pid] = wardenProc{id: r.id, pidfd: e.pidfd, tier: set.Tier}
+	s.orphans = s.orphans || set.Tier == policy.None
+	s.changed.Broadcast()
+	return e, nil
 }
 
 // reap collects children. A warden that is gone is told to croft when nothing of it
@@ -256,7 +164,7 @@ func (s *starter) endOrphans() {
 		defer s.mu.Unlock()
 		return descendants(procs, os.Getpid(), func(pid int) bool {
 			_, ok := s.wardens[pid]
-			return ok || !s.closing && pid == s.namespaces.spare
+			return ok
 		})
 	})
 }

@@ -92,7 +92,9 @@ func TestUnavailable(t *testing.T) {
 }
 
 // TestHelperThatIsNone: a program that is no helper of croft is an error, not a hang.
-func TestHelperThatIsNone(t *testing.T) {
+func TestHelperThatIsNone(t *testing.T) { bothWays(t, testHelperThatIsNone) }
+
+func testHelperThatIsNone(t *testing.T) {
 	for _, program := range []string{"/bin/true", "/no/such/program"} {
 		l := confine.NewLauncher(program)
 		_, err := l.Start(context.Background(), confine.Spec{Workspace: confine.Bind{Path: t.TempDir()}, UID: 2_000_000_021})
@@ -135,7 +137,9 @@ func TestReadPaths(t *testing.T) {
 
 // TestManyCells starts and ends cells side by side; no descriptor and no process of
 // theirs is left in this program.
-func TestManyCells(t *testing.T) {
+func TestManyCells(t *testing.T) { bothWays(t, testManyCells) }
+
+func testManyCells(t *testing.T) {
 	l := confine.NewLauncher("")
 	defer l.Close()
 	round := func(n int) {

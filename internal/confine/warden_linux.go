@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -29,8 +30,12 @@ func runWarden() {
 	// thread itself collects, between commands (see collectGarbage).
 	debug.SetGCPercent(-1)
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
-	go exitWithCroft()
-	w, r, err := startWarden()
+	s, spawn, err := awaitSetup()
+	if err != nil {
+		// There is nobody to tell: the forker has ended, or was too old to know better.
+		return
+	}
+	w, r, err := startWarden(s, spawn)
 	if err != nil {
 		f, ok := errors.AsType[*failure](err)
 		if !ok {
@@ -66,49 +71,92 @@ func exitWithCroft() {
 	}
 }
 
-// startWarden does everything that comes before the first command.
-func startWarden() (*warden, *ready, error) {
-	defaultSignals()
-	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // PID 1 is one anyway
-	var s setup
-	text, err := readMemoryFile(fdSetup, maxCommand)
-	if err == nil {
-		s, err = decodeSetup(text)
+// awaitSetup waits until the forker tells what this warden is for. From then on
+// descriptor 3 leads to croft; spawn is the other socket.
+func awaitSetup() (s *setup, spawn int, err error) {
+	n, fds, err := receive(fdSocket, make([]byte, maxPacket), maxDescriptors)
+	if err != nil {
+		return nil, -1, err
 	}
-	if err == nil && s.Version != wireVersion {
+	if len(fds) < 3 || n < packetHead {
+		return nil, -1, errWire
+	}
+	if err := unix.Dup3(fds[0], fdSocket, unix.O_CLOEXEC); err != nil {
+		return nil, -1, err
+	}
+	text, err := readMemoryFile(fds[1], maxCommand)
+	closeAll(fds[:2])
+	if err != nil {
+		return nil, -1, err
+	}
+	set, err := decodeSetup(text)
+	if err == nil && set.Version != wireVersion {
 		err = errWire
 	}
-	unix.Close(fdSetup)
-	unix.CloseOnExec(fdSpawn)
 	if err != nil {
-		return nil, nil, failed(stepSetup, "", err)
+		return nil, -1, err
 	}
-	for _, it := range s.Items {
-		for _, fd := range []int{it.Dir, it.Mount} {
-			if fd != 0 {
-				unix.CloseOnExec(fd)
+	passed := fds[3:]
+	for i := range set.Items {
+		for _, n := range []*int{&set.Items[i].Dir, &set.Items[i].Mount} {
+			if *n < 0 || *n > len(passed) {
+				return nil, -1, errWire
+			}
+			if *n > 0 {
+				*n = passed[*n-1]
 			}
 		}
 	}
+	return &set, fds[2], nil
+}
+
+// becomeUser takes the session's ids, which the forker has mapped, and no groups. Until
+// then the warden of a session of root's is root, without rights outside of its user
+// namespace.
+func becomeUser(u account) error {
+	if err := syscall.Setgroups(nil); err != nil {
+		return err
+	}
+	if err := syscall.Setresgid(u.InsideGID, u.InsideGID, u.InsideGID); err != nil {
+		return err
+	}
+	if err := syscall.Setresuid(u.InsideUID, u.InsideUID, u.InsideUID); err != nil {
+		return err
+	}
+	// Forgotten with the change of ids.
+	return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
+}
+
+// startWarden does everything that comes before the first command.
+func startWarden(s *setup, spawn int) (*warden, *ready, error) {
+	if s.Privileged {
+		// Before the signals: it uses one to reach all threads.
+		if err := becomeUser(s.User); err != nil {
+			return nil, nil, failed(stepPrivileges, "", err)
+		}
+	}
+	go exitWithCroft()
+	defaultSignals()
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // PID 1 is one anyway
 	if s.Tier != policy.None {
-		if err := isolate(&s); err != nil {
+		if err := isolate(s); err != nil {
 			return nil, nil, err
 		}
-	} else if err := homeForNone(&s); err != nil {
+	} else if err := homeForNone(s); err != nil {
 		return nil, nil, failed(stepSetup, "", err)
 	}
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, failed(stepAttach, "/dev/null", err)
 	}
-	w := newWarden(&s, null)
+	w := newWarden(s, spawn, null)
 	confined := make(chan confinement)
 	go w.forkCommands(confined)
 	c := <-confined
 	if c.err != nil {
 		return nil, nil, c.err
 	}
-	receipt, err := readReceipt(&s, c)
+	receipt, err := readReceipt(s, c)
 	if err != nil {
 		return nil, nil, err
 	}

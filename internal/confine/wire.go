@@ -26,6 +26,7 @@ type kind uint8
 const (
 	msgHello    kind = iota + 1 // both ways with the starter: version
 	msgLaunch                   // to the starter: fork a warden; descriptors: control, setup, spawns, binds
+	msgSetup                    // to a warden that was just forked; descriptors: control, setup, spawns, binds
 	msgLaunched                 // from the starter: pid, start time; descriptor: pidfd
 	msgGone                     // from the starter: the warden was reaped
 	msgSpawn                    // to the confined thread: a command; descriptors: its stdio

@@ -1,0 +1,243 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/croftdev/croft/policy"
+)
+
+// forker forks wardens. It belongs to one thread that never ends before them, since
+// they die with it, and serves either in the starter or, in a program that is small
+// enough for fast forks, in croft itself.
+type forker struct {
+	program string // what is executed as warden
+	log     int    // standard error of wardens
+
+	// Made by prepare and used up by the next launch.
+	spare  *embryo
+	paused int // process of a user namespace without maps, or 0
+}
+
+// embryo is a warden that has been forked and waits to be told what to do.
+type embryo struct {
+	pid, pidfd int
+	link       int // the forker's end of its first socket
+	mounts     int // descriptor of /proc/self/mounts that was open before the fork, or -1
+}
+
+// prepare makes what the next launch needs most probably: a warden without network, and
+// for root a user namespace for idmapped mounts. A failure shows at the launch.
+//
+// A spare warden keeps the host's mounts as they are now from going away entirely, so
+// one is made only when a launch is about to follow.
+func (f *forker) prepare() {
+	if f.spare == nil {
+		f.spare, _ = f.fork(policy.Namespaces, policy.NetworkNone)
+	}
+	if f.paused == 0 && isRoot() {
+		f.paused, _ = forkPaused(uintptr(os.Getpid()))
+	}
+}
+
+// discard ends what prepare made.
+func (f *forker) discard() {
+	if f.spare != nil {
+		f.spare.end()
+		f.spare = nil
+	}
+	if f.paused != 0 {
+		endChild(f.paused)
+		f.paused = 0
+	}
+}
+
+// endChild kills and reaps a child that is waited for nowhere else but in a reaper of
+// every child.
+func endChild(pid int) {
+	_ = unix.Kill(pid, unix.SIGKILL)
+	for {
+		if _, err := unix.Wait4(pid, nil, 0, nil); err != unix.EINTR {
+			return
+		}
+	}
+}
+
+func (e *embryo) end() {
+	_ = unix.PidfdSendSignal(e.pidfd, unix.SIGKILL, nil, 0)
+	endChild(e.pid)
+	e.close()
+	unix.Close(e.pidfd)
+}
+
+// close lets go of all but the pidfd.
+func (e *embryo) close() {
+	unix.Close(e.link)
+	if e.mounts >= 0 {
+		unix.Close(e.mounts)
+	}
+}
+
+// fork makes a warden, in all namespaces at once, so that the user namespace owns the
+// others. It has no ids mapped yet.
+func (f *forker) fork(tier policy.Tier, network policy.Network) (*embryo, error) {
+	e := &embryo{mounts: -1}
+	sys := &syscall.SysProcAttr{Setsid: true, PidFD: &e.pidfd}
+	if tier != policy.None {
+		sys.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC |
+			unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+		if network == policy.NetworkNone {
+			sys.Cloneflags |= unix.CLONE_NEWNET
+		}
+		sys.AmbientCaps = wardenCaps
+		if fd, err := unix.Open("/proc/self/mounts", unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+			e.mounts = fd
+		}
+	}
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(theirs)
+	e.link = ours
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		e.close()
+		return nil, err
+	}
+	defer unix.Close(null)
+	e.pid, err = syscall.ForkExec(f.program, []string{wardenName}, &syscall.ProcAttr{
+		Dir: "/", Env: []string{}, Sys: sys,
+		Files: []uintptr{uintptr(null), uintptr(null), uintptr(f.log), uintptr(theirs)},
+	})
+	if err != nil {
+		e.close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// take returns the spare warden if it fits the setup, else a new one.
+func (f *forker) take(set *setup) (*embryo, error) {
+	if e := f.spare; e != nil && set.Tier == policy.Namespaces && set.Network == policy.NetworkNone {
+		f.spare = nil
+		if !e.stale() {
+			return e, nil
+		}
+		e.end()
+	}
+	return f.fork(set.Tier, set.Network)
+}
+
+// stale reports whether the host's mounts have changed since the fork: the warden might
+// not see what it is to show. See proc_pid_mounts(5) for the poll.
+func (e *embryo) stale() bool {
+	p := []unix.PollFd{{Fd: int32(e.mounts), Events: unix.POLLPRI}}
+	n, err := unix.Poll(p, 0)
+	return e.mounts < 0 || err != nil || n > 0
+}
+
+// launch makes what only this side can make and sends a warden its setup, with croft's
+// ends of its sockets. The caller owns the descriptors, and the pid and pidfd of the
+// result.
+func (f *forker) launch(set *setup, control, spawn int) (*embryo, error) {
+	if set.Privileged {
+		defer closeMounts(set)
+		if err := f.prepareMounts(set); err != nil {
+			return nil, err
+		}
+	}
+	e, err := f.take(set)
+	switch errno := errnoOf(err); errno {
+	case 0:
+	case unix.ENOENT, unix.ENOTDIR, unix.EACCES, unix.ENOEXEC:
+		return nil, failed(stepHelper, "", errno)
+	default:
+		return nil, failed(stepFork, "", errno)
+	}
+	if set.Tier != policy.None {
+		if err := mapUser(e.pid, set); err != nil {
+			e.end()
+			return nil, failed(stepFork, "", errnoOf(err))
+		}
+	}
+	if err := e.tell(set, control, spawn); err != nil {
+		e.end()
+		return nil, failed(stepHelper, "", errnoOf(err))
+	}
+	e.close()
+	return e, nil
+}
+
+// mapUser maps the one id of each kind that the cell has. Root's groups go, with the
+// session's own in their place; an ordinary user has to give up changing his.
+func mapUser(pid int, set *setup) error {
+	proc := fmt.Sprintf("/proc/%d/", pid)
+	if !set.Privileged {
+		if err := writeProc(proc+"setgroups", []byte("deny")); err != nil {
+			return err
+		}
+	}
+	u := set.User
+	if err := writeMap(proc+"uid_map", []syscall.SysProcIDMap{{ContainerID: u.InsideUID, HostID: u.HostUID, Size: 1}}); err != nil {
+		return err
+	}
+	return writeMap(proc+"gid_map", []syscall.SysProcIDMap{{ContainerID: u.InsideGID, HostID: u.HostGID, Size: 1}})
+}
+
+// tell sends the setup. The descriptors it refers to follow the first three; their
+// numbers in the message count from 1.
+func (e *embryo) tell(set *setup, control, spawn int) error {
+	passed := *set
+	passed.Items = append([]item(nil), set.Items...)
+	var fds []int
+	pass := func(fd *int) {
+		if *fd != 0 {
+			fds = append(fds, *fd)
+			*fd = len(fds)
+		}
+	}
+	for i := range passed.Items {
+		if set.Privileged {
+			passed.Items[i].Dir = 0
+		}
+		pass(&passed.Items[i].Dir)
+		pass(&passed.Items[i].Mount)
+	}
+	text, err := passed.encode()
+	if err != nil {
+		return err
+	}
+	mem, err := memoryFile("croft-setup", text)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(mem)
+	return send(e.link, packet{kind: msgSetup}.append(nil), append([]int{control, mem, spawn}, fds...)...)
+}
+
+// resolveDirs puts descriptors in place of the numbers of a setup that came from layout:
+// item.Dir n is the n-th, counted from 1.
+func resolveDirs(set *setup, dirs []int) error {
+	for i := range set.Items {
+		switch n := set.Items[i].Dir; {
+		case n > len(dirs):
+			return failed(stepSetup, set.Items[i].Source, errWire)
+		case n > 0:
+			set.Items[i].Dir = dirs[n-1]
+		}
+	}
+	return nil
+}
+
+// asFailure returns err as one; anything else is a failed fork.
+func asFailure(err error) *failure {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f
+	}
+	return failed(stepFork, "", errnoOf(err))
+}
