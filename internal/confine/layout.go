@@ -36,10 +36,9 @@ var etcGlobs = []string{"java-*"}
 // etcFiles are copied as they are at the start. resolv.conf is often a link into
 // /run, which is not there inside.
 var etcFiles = []string{
-	"bash.bashrc", "ca-certificates.conf", "debian_version", "environment", "gai.conf", "host.conf", "hosts",
-	"inputrc", "ld.so.cache", "ld.so.conf", "locale.alias", "locale.conf", "localtime", "lsb-release", "magic",
-	"mime.types", "networks", "nsswitch.conf", "os-release", "profile", "protocols", "redhat-release",
-	"alpine-release", "resolv.conf", "services", "shells", "timezone", "zshenv",
+	"alpine-release", "bash.bashrc", "debian_version", "gai.conf", "host.conf", "hosts", "inputrc", "ld.so.cache",
+	"ld.so.conf", "locale.conf", "localtime", "lsb-release", "mime.types", "nsswitch.conf", "os-release", "profile",
+	"protocols", "redhat-release", "resolv.conf", "services", "shells", "timezone",
 }
 
 // devices are the device nodes that commands see.

@@ -12,46 +12,16 @@ import (
 // namespaceNames are the namespaces of a receipt, as /proc/PID/ns names them.
 var namespaceNames = []string{"user", "mnt", "pid", "ipc", "uts", "net", "cgroup"}
 
-// readReceipt asks the kernel what confines the commands of this warden, and fails if
-// that is less than was meant. The thread's own part is in c.
-func readReceipt(s *setup, c confinement) (policy.Receipt, error) {
+// readReceipt asks the kernel what the namespaces of this warden are. What belongs to
+// the confined thread is added by [confinement.complete].
+func readReceipt(s *setup) (policy.Receipt, error) {
 	r := policy.Receipt{
 		Version: policy.ReceiptVersion, Tier: s.Tier, Floor: s.Floor, Network: s.Network, Root: s.Root,
 		Namespaces: map[string]string{}, Mounts: []policy.Mount{}, Limits: []policy.Limit{}, UIDMap: []policy.IDMap{},
-		Landlock: c.landlock, Seccomp: c.seccomp, NotEnforced: s.NotEnforced,
+		NotEnforced: append([]policy.NotEnforced{}, s.NotEnforced...),
 	}
-	if r.Landlock.Rules == nil {
-		r.Landlock.Rules = []policy.LandlockRule{}
-	}
-	if r.NotEnforced == nil {
-		r.NotEnforced = []policy.NotEnforced{}
-	}
-	broken := func(format string, args ...any) (policy.Receipt, error) {
-		return policy.Receipt{}, &failure{Step: stepReceipt, Text: fmt.Sprintf(format, args...)}
-	}
-	var err error
-	// What a program that is executed may gain is bounded by the bounding set; all five
-	// sets belong to what a command has or could gain.
-	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
-		if r.Capabilities, err = capNames(c.status[set]); err != nil {
-			return broken("%s: %v", set, err)
-		}
-		if len(r.Capabilities) > 0 && s.Tier != policy.None {
-			return broken("%s is not empty: %v", set, r.Capabilities)
-		}
-		if set == "CapEff" && s.Tier == policy.None {
-			break
-		}
-	}
-	r.NoNewPrivs = c.status["NoNewPrivs"] == "1"
 	if s.Tier == policy.None {
 		return r, nil
-	}
-	if !r.NoNewPrivs {
-		return broken("no_new_privs is not set")
-	}
-	if c.status["Seccomp"] != "2" {
-		return broken("no system call filter is in force: Seccomp is %q", c.status["Seccomp"])
 	}
 	for _, name := range namespaceNames {
 		if name == "net" && s.Network == policy.NetworkHost {
@@ -59,30 +29,71 @@ func readReceipt(s *setup, c confinement) (policy.Receipt, error) {
 		}
 		link, err := os.Readlink("/proc/self/ns/" + name)
 		if err != nil {
-			return broken("read namespace: %v", err)
+			return r, broken("read namespace: %v", err)
 		}
 		r.Namespaces[name] = strings.TrimSuffix(strings.TrimPrefix(link, name+":["), "]")
 	}
+	var err error
 	if r.Mounts, err = readMounts(s); err != nil {
-		return broken("read mounts: %v", err)
+		return r, broken("read mounts: %v", err)
 	}
 	if r.UIDMap, err = mappedUIDs(); err != nil {
-		return broken("%v", err)
+		return r, broken("%v", err)
 	}
-	r.NotEnforced = append(r.NotEnforced, knownGaps(s, c)...)
 	return r, nil
 }
 
-// knownGaps lists what a reader could expect of this tier and does not get here.
-func knownGaps(s *setup, c confinement) []policy.NotEnforced {
-	var gaps []policy.NotEnforced
-	if !s.Privileged {
-		if groups, err := os.Getgroups(); err == nil && len(groups) > 1 {
-			gaps = append(gaps, policy.NotEnforced{Asked: "groups", Reason: "commands keep this user's supplementary groups: an ordinary user may not drop them in a user namespace"})
+func broken(format string, args ...any) error {
+	return &failure{Step: stepReceipt, Text: fmt.Sprintf(format, args...)}
+}
+
+// complete adds to r what the confined thread is, as its status in /proc tells, and
+// fails if that is less than was meant.
+func (c confinement) complete(r *policy.Receipt) error {
+	r.Landlock, r.Seccomp = c.landlock, c.seccomp
+	if r.Landlock.Rules == nil {
+		r.Landlock.Rules = []policy.LandlockRule{}
+	}
+	r.NoNewPrivs = c.status["NoNewPrivs"] == "1"
+	effective, err := capNames(c.status["CapEff"])
+	if err != nil {
+		return broken("CapEff: %v", err)
+	}
+	r.Capabilities = effective
+	if r.Tier == policy.None {
+		return nil
+	}
+	// What a program that is executed may gain is bounded by the bounding set; all five
+	// sets belong to what a command has or could gain.
+	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
+		if names, err := capNames(c.status[set]); err != nil || len(names) > 0 {
+			return broken("%s is not empty: %v %v", set, names, err)
 		}
 	}
-	if c.landlock.ABI < 6 && s.Network == policy.NetworkHost {
-		gaps = append(gaps, policy.NotEnforced{Asked: "scope:abstract_unix_socket", Reason: "abstract sockets of the host can be reached with its network: landlock ABI 6 (Linux 6.12) hides them"})
+	if !r.NoNewPrivs {
+		return broken("no_new_privs is not set")
+	}
+	if c.status["Seccomp"] != "2" {
+		return broken("no system call filter is in force: Seccomp is %q", c.status["Seccomp"])
+	}
+	r.NotEnforced = append(r.NotEnforced, c.gaps(r.Network)...)
+	return nil
+}
+
+// gaps lists what a reader could expect of this tier and does not get here.
+func (c confinement) gaps(network policy.Network) []policy.NotEnforced {
+	var gaps []policy.NotEnforced
+	if groups, err := os.Getgroups(); err == nil && len(groups) > 1 {
+		gaps = append(gaps, policy.NotEnforced{
+			Asked:  "groups",
+			Reason: "commands keep this user's supplementary groups: an ordinary user may not drop them in a user namespace",
+		})
+	}
+	if c.landlock.ABI < 6 && network == policy.NetworkHost {
+		gaps = append(gaps, policy.NotEnforced{
+			Asked:  "scope:abstract_unix_socket",
+			Reason: "abstract sockets of the host can be reached with its network: landlock ABI 6 (Linux 6.12) hides them",
+		})
 	}
 	return gaps
 }

@@ -152,13 +152,17 @@ func startWarden(s *setup, spawn int) (*warden, *ready, error) {
 	w := newWarden(s, spawn, null)
 	confined := make(chan confinement)
 	go w.forkCommands(confined)
+	// Meanwhile the thread confines itself.
+	receipt, rerr := readReceipt(s)
 	c := <-confined
 	if c.err != nil {
 		return nil, nil, c.err
 	}
-	receipt, err := readReceipt(s, c)
-	if err != nil {
-		return nil, nil, err
+	if rerr == nil {
+		rerr = c.complete(&receipt)
+	}
+	if rerr != nil {
+		return nil, nil, rerr
 	}
 	// From here on no command can read the warden's memory, descriptors or environment,
 	// or attach to it: a process that is not dumpable needs CAP_SYS_PTRACE in its user
