@@ -30,8 +30,9 @@ type Launcher struct {
 	warming sync.WaitGroup // calls of Warm
 
 	mu     sync.Mutex
-	remote backend // the starter; nil before the first start and after it was lost
-	near   backend // the thread of this program, once there was a reason for it
+	remote backend   // the starter; nil before the first start and after it was lost
+	near   backend   // the thread of this program, once there was a reason for it
+	view   *hostView // read by Warm, for the next Start
 	closed bool
 }
 
@@ -69,7 +70,7 @@ func NewLauncher(helper string) *Launcher { return &Launcher{helper: helper} }
 // asks for, fault.InvalidArgument if spec makes no sense, and fault.WorkspaceStartError
 // if a held directory is no longer what its path names.
 func (l *Launcher) Start(ctx context.Context, spec Spec) (*Cell, error) {
-	set, dirs, err := layout(spec)
+	set, dirs, err := layout(spec, l.host())
 	if err != nil {
 		return nil, err
 	}
@@ -96,10 +97,28 @@ func (l *Launcher) Start(ctx context.Context, spec Spec) (*Cell, error) {
 // about to follow.
 func (l *Launcher) Warm() {
 	l.warming.Go(func() {
+		view := readHost()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.view = &view
+	})
+	l.warming.Go(func() {
 		if b, err := l.backend(context.Background(), policy.Namespaces); err == nil {
 			b.warm()
 		}
 	})
+}
+
+// host returns what Warm has read, once, or reads it.
+func (l *Launcher) host() hostView {
+	l.mu.Lock()
+	view := l.view
+	l.view = nil
+	l.mu.Unlock()
+	if view == nil {
+		return readHost()
+	}
+	return *view
 }
 
 // Close ends every cell that is left and the helpers. It returns when they are gone.

@@ -44,9 +44,19 @@ var etcFiles = []string{
 // devices are the device nodes that commands see.
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
+// hostView is what layout reads of the host whatever the session is.
+type hostView struct {
+	items []item // of systemItems and etcItems
+	homes []string
+}
+
+func readHost() hostView {
+	return hostView{items: append(systemItems(), etcItems()...), homes: homeDirs()}
+}
+
 // layout returns the setup of a cell and the descriptors it refers to: item.Dir n
 // is the n-th of them, counted from 1.
-func layout(spec Spec) (setup, []*os.File, error) {
+func layout(spec Spec, host hostView) (setup, []*os.File, error) {
 	if err := checkSpec(&spec); err != nil {
 		return setup{}, nil, err
 	}
@@ -75,12 +85,11 @@ func layout(spec Spec) (setup, []*os.File, error) {
 		}
 		s.Items = append(s.Items, it)
 	}
-	s.Items = append(s.Items, systemItems()...)
-	s.Items = append(s.Items, etcItems()...)
+	s.Items = append(s.Items, host.items...)
 	for _, p := range spec.Policy.ReadPaths {
 		s.Items = append(s.Items, item{Kind: itemBind, Target: p, Source: p, ReadOnly: true, Access: accessRead})
 	}
-	addToolchains(&s, spec)
+	addToolchains(&s, spec, host.homes)
 	bind(spec.Workspace, true)
 	for _, g := range spec.Grants {
 		bind(g, false)
@@ -232,8 +241,7 @@ func etcItems() []item {
 }
 
 // addToolchains shows the tools on the PATH of spec and sets the PATH for commands.
-func addToolchains(s *setup, spec Spec) {
-	homes := homeDirs()
+func addToolchains(s *setup, spec Spec, homes []string) {
 	writable := []string{spec.Workspace.target()}
 	for _, g := range spec.Grants {
 		writable = append(writable, g.target())

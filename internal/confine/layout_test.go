@@ -116,18 +116,18 @@ func TestLayoutLimit(t *testing.T) {
 	for i := range 200 {
 		spec.Grants = append(spec.Grants, Bind{Path: fmt.Sprintf("/srv/grant%d", i)})
 	}
-	if _, _, err := layout(spec); !errors.Is(err, fault.LimitExceeded) {
+	if _, _, err := layout(spec, readHost()); !errors.Is(err, fault.LimitExceeded) {
 		t.Errorf("layout: %v", err)
 	}
 	spec.Grants = spec.Grants[:50]
-	if _, _, err := layout(spec); err != nil {
+	if _, _, err := layout(spec, readHost()); err != nil {
 		t.Errorf("layout: %v", err)
 	}
 }
 
 // TestLayout: the rules of what is shown, which no machine's contents change.
 func TestLayout(t *testing.T) {
-	s, _, err := layout(Spec{Workspace: Bind{Path: "/tmp/project"}, PrivateHome: true, SearchPath: "/usr/bin:relative:/no/such"})
+	s, _, err := layout(Spec{Workspace: Bind{Path: "/tmp/project"}, PrivateHome: true, SearchPath: "/usr/bin:relative:/no/such"}, readHost())
 	if err != nil {
 		t.Fatal(err)
 	}
