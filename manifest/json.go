@@ -3,6 +3,7 @@ package manifest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 	"unicode/utf8"
@@ -47,7 +48,7 @@ func (r *jsonReader) token() (json.Token, position, *treeError) {
 	start := r.cursor.offset
 	tok, err := r.dec.Token()
 	switch {
-	case err == io.EOF || err == io.ErrUnexpectedEOF:
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, at, syntaxError(at, "the text ends in the middle of the manifest")
 	case err != nil:
 		return nil, at, syntaxError(at, "not JSON: %v", err)
