@@ -32,6 +32,10 @@ type setup struct {
 	PrivateHome bool `json:"private_home"`
 	// NotEnforced is what was known before the start.
 	NotEnforced []policy.NotEnforced `json:"not_enforced"`
+
+	// hostRoot is the warden's descriptor of the host's root directory until its thread
+	// has confined itself, which is tried on it.
+	hostRoot int
 }
 
 // encode returns s as JSON. Linux paths are bytes, and JSON would replace those that are

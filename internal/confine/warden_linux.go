@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -155,6 +156,9 @@ func startWarden(s *setup, spawn int) (*warden, *ready, error) {
 	// Meanwhile the thread confines itself.
 	receipt, rerr := readReceipt(s)
 	c := <-confined
+	if s.hostRoot != 0 {
+		unix.Close(s.hostRoot)
+	}
 	if c.err != nil {
 		return nil, nil, c.err
 	}
@@ -179,6 +183,11 @@ func startWarden(s *setup, spawn int) (*warden, *ready, error) {
 
 // isolate makes the namespaces of this process what commands shall see.
 func isolate(s *setup) error {
+	hostRoot, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return failed(stepRoot, "/", err)
+	}
+	s.hostRoot = hostRoot
 	notEnforced, err := buildRoot(s)
 	if err != nil {
 		return err
@@ -257,15 +266,16 @@ func confineThread(s *setup) confinement {
 		c.err = &failure{Step: stepPrivileges, Text: err.Error()}
 		return c
 	}
-	readable := opens(selfProgram)
+	outside := slices.DeleteFunc([]string{fmt.Sprintf("/proc/self/fd/%d", s.hostRoot), selfProgram}, not(opens))
 	var err error
 	if c.landlock, err = restrictFiles(s.Items); err != nil {
 		c.err = &failure{Step: stepLandlock, Text: err.Error()}
 		return c
 	}
-	// The rules cannot be read back, so they are tried: the program of the warden lies
-	// outside of every one, and only landlock hides it.
-	if readable && opens(selfProgram) {
+	// The rules cannot be read back, so they are tried on what only landlock hides: the host's
+	// root, and the warden's own program. Each may lie beneath a rule (a program in /usr or in
+	// the workspace; a grant that is another mount of the host's root), so one denial is enough.
+	if len(outside) > 0 && !slices.ContainsFunc(outside, not(opens)) {
 		c.err = &failure{Step: stepLandlock, Text: "the domain is entered and denies nothing"}
 		return c
 	}
@@ -283,6 +293,10 @@ func confineThread(s *setup) confinement {
 		c.err = &failure{Step: stepReceipt, Text: err.Error()}
 	}
 	return c
+}
+
+func not(f func(string) bool) func(string) bool {
+	return func(s string) bool { return !f(s) }
 }
 
 func opens(path string) bool {
