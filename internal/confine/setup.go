@@ -33,9 +33,9 @@ type setup struct {
 	// NotEnforced is what was known before the start.
 	NotEnforced []policy.NotEnforced `json:"not_enforced"`
 
-	// hostRoot is the warden's descriptor of the host's root directory until its thread
+	// HostRoot is the warden's own descriptor of the host's root directory until its thread
 	// has confined itself, which is tried on it.
-	hostRoot int
+	HostRoot int `json:"-"`
 }
 
 // encode returns s as JSON. Linux paths are bytes, and JSON would replace those that are

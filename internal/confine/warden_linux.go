@@ -156,8 +156,8 @@ func startWarden(s *setup, spawn int) (*warden, *ready, error) {
 	// Meanwhile the thread confines itself.
 	receipt, rerr := readReceipt(s)
 	c := <-confined
-	if s.hostRoot != 0 {
-		unix.Close(s.hostRoot)
+	if s.HostRoot != 0 {
+		unix.Close(s.HostRoot)
 	}
 	if c.err != nil {
 		return nil, nil, c.err
@@ -187,7 +187,7 @@ func isolate(s *setup) error {
 	if err != nil {
 		return failed(stepRoot, "/", err)
 	}
-	s.hostRoot = hostRoot
+	s.HostRoot = hostRoot
 	notEnforced, err := buildRoot(s)
 	if err != nil {
 		return err
@@ -266,7 +266,7 @@ func confineThread(s *setup) confinement {
 		c.err = &failure{Step: stepPrivileges, Text: err.Error()}
 		return c
 	}
-	outside := slices.DeleteFunc([]string{fmt.Sprintf("/proc/self/fd/%d", s.hostRoot), selfProgram}, not(opens))
+	outside := slices.DeleteFunc([]string{fmt.Sprintf("/proc/self/fd/%d", s.HostRoot), selfProgram}, not(opens))
 	var err error
 	if c.landlock, err = restrictFiles(s.Items); err != nil {
 		c.err = &failure{Step: stepLandlock, Text: err.Error()}
