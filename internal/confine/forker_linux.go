@@ -18,9 +18,11 @@ type forker struct {
 	program string // what is executed as warden
 	log     int    // standard error of wardens
 
-	// Made by prepare and used up by the next launch.
+	// Made by prepare and prepareBinds, and used up by the next launch.
 	spare  *embryo
-	paused int // process of a user namespace without maps, or 0
+	paused int             // process of a user namespace without maps, or 0
+	binds  map[string]item // by target, with their mounts
+	stale  bool            // a launch has used them up: nothing more is to be prepared
 }
 
 // embryo is a warden that has been forked and waits to be told what to do.
@@ -44,8 +46,42 @@ func (f *forker) prepare() {
 	}
 }
 
-// discard ends what prepare made.
+// prepareBinds makes, for root, the mounts that every session has.
+func (f *forker) prepareBinds(items []item) {
+	if f.stale || !isRoot() || f.binds != nil {
+		return
+	}
+	f.binds = make(map[string]item)
+	for _, it := range items {
+		if it.Kind == itemBind && cloneItem(&it, true) == nil {
+			f.binds[it.Target] = it
+		}
+	}
+}
+
+// useBinds gives set the mounts that are there already.
+func (f *forker) useBinds(set *setup) {
+	for i := range set.Items {
+		it := set.Items[i]
+		made := f.binds[it.Target]
+		it.Mount = made.Mount
+		if made.Mount != 0 && it == made {
+			set.Items[i].Mount = made.Mount
+			delete(f.binds, it.Target)
+		}
+	}
+}
+
+func (f *forker) dropBinds() {
+	for _, it := range f.binds {
+		unix.Close(it.Mount)
+	}
+	f.binds = nil
+}
+
+// discard ends what prepare and prepareBinds made.
 func (f *forker) discard() {
+	f.dropBinds()
 	if f.spare != nil {
 		f.spare.end()
 		f.spare = nil
@@ -125,10 +161,7 @@ func (f *forker) fork(tier policy.Tier, network policy.Network) (*embryo, error)
 func (f *forker) take(set *setup) (*embryo, error) {
 	if e := f.spare; e != nil && set.Tier == policy.Namespaces && set.Network == policy.NetworkNone {
 		f.spare = nil
-		if !e.stale() {
-			return e, nil
-		}
-		e.end()
+		return e, nil
 	}
 	return f.fork(set.Tier, set.Network)
 }
@@ -145,8 +178,14 @@ func (e *embryo) stale() bool {
 // ends of its sockets. The caller owns the descriptors, and the pid and pidfd of the
 // result.
 func (f *forker) launch(set *setup, control, spawn int) (*embryo, error) {
+	f.stale = true
+	if f.spare != nil && f.spare.stale() {
+		f.discard()
+	}
+	defer f.dropBinds()
 	if set.Privileged {
 		defer closeMounts(set)
+		f.useBinds(set)
 		if err := f.prepareMounts(set); err != nil {
 			return nil, err
 		}

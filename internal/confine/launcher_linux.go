@@ -42,8 +42,8 @@ type backend interface {
 	// warden's ends of its sockets and those that the setup refers to; they stay the
 	// caller's. It returns when the pid is known; after an error c has ended.
 	request(c *Cell, control, spawn int, dirs []int) error
-	// warm prepares for a request that follows soon.
-	warm()
+	// warm prepares for a request that follows soon, with the items that come later.
+	warm(items <-chan []item)
 	// isLost reports whether the backend has ended by itself.
 	isLost() bool
 	// lastWords returns what its processes wrote to their standard error.
@@ -96,15 +96,17 @@ func (l *Launcher) Start(ctx context.Context, spec Spec) (*Cell, error) {
 // unmounted stays busy until that Start or Close, so Warm is called when a Start is
 // about to follow.
 func (l *Launcher) Warm() {
+	items := make(chan []item, 1)
 	l.warming.Go(func() {
 		view := readHost()
+		items <- view.items
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.view = &view
 	})
 	l.warming.Go(func() {
 		if b, err := l.backend(context.Background(), policy.Namespaces); err == nil {
-			b.warm()
+			b.warm(items)
 		}
 	})
 }

@@ -76,7 +76,12 @@ func (l *local) do(job func(f *forker)) bool {
 	return true
 }
 
-func (l *local) warm() { l.do((*forker).prepare) }
+func (l *local) warm(items <-chan []item) {
+	if l.do((*forker).prepare) {
+		list := <-items
+		l.do(func(f *forker) { f.prepareBinds(list) })
+	}
+}
 
 func (l *local) isLost() bool { return false }
 

@@ -257,6 +257,6 @@ func (st *starterProc) close() {
 }
 
 // warm does nothing: the starter runs, and is not asked to keep spare wardens.
-func (st *starterProc) warm() {}
+func (st *starterProc) warm(<-chan []item) {}
 
 func (st *starterProc) lastWords() string { return readLog(st.log) }
