@@ -33,17 +33,31 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	s, err := c.takeForDelete(ctx, sid)
-	if err != nil {
-		return err
+	for {
+		s, err := c.takeForDelete(ctx, sid)
+		if err != nil {
+			return err
+		}
+		leave, err := s.enter(ctx)
+		if err != nil {
+			return err
+		}
+		if !s.held() {
+			// Another call closed or deleted it while this one waited for its turn.
+			leave()
+			continue
+		}
+		defer leave()
+		err = s.deleteOwned(ctx)
+		return errors.Join(err, s.letGo())
 	}
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	err = s.deleteOwned(ctx)
-	return errors.Join(err, s.letGo())
+}
+
+// held reports whether this value has the session's lock.
+func (s *Session) held() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lock != nil
 }
 
 // takeForDelete returns the session of this client that is to be deleted, or takes it.
