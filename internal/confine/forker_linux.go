@@ -247,11 +247,7 @@ func (e *embryo) tell(set *setup, control, spawn int) error {
 		pass(&passed.Items[i].Dir)
 		pass(&passed.Items[i].Mount)
 	}
-	text, err := passed.encode()
-	if err != nil {
-		return err
-	}
-	mem, err := memoryFile("croft-setup", text)
+	mem, err := memoryFile("croft-setup", passed.encode())
 	if err != nil {
 		return err
 	}

@@ -63,24 +63,35 @@ func TestSortItems(t *testing.T) {
 
 // TestSetupTravels: what is sent arrives, whatever bytes its paths are made of.
 func TestSetupTravels(t *testing.T) {
-	s := setup{
-		Version: 1, Root: "/w\xff %41/ü", Home: "/h", SearchPath: "/a:/b+c",
-		Items: []item{{Kind: itemBind, Source: "/s\x80%", Target: "/t\n"}},
-	}
-	text, err := s.encode()
+	s, _, err := layout(Spec{Workspace: Bind{Path: "/tmp/w\xff"}, PrivateHome: true, UID: 2_000_000_000}, readHost())
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := decodeSetup(text)
+	s.NotEnforced = []policy.NotEnforced{{Asked: "a", Reason: "b"}}
+	s.Items = append(s.Items, item{Kind: itemFile, Target: "/t\n", Content: "x", Mode: 0o1777, Devices: true, Optional: true, Dir: 7, Mount: 9})
+	got, err := decodeSetup(s.encode())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(s, got); diff != "" {
 		t.Errorf("setup (-sent +received):\n%s", diff)
 	}
-	if _, err := decodeSetup([]byte(`{"root":"%zz"}`)); err == nil {
-		t.Error("a bad escape is taken")
-	}
+}
+
+func FuzzDecodeSetup(f *testing.F) {
+	s := setup{Version: wireVersion, Root: "/w", Protected: []string{".envrc"}, Items: []item{{Kind: itemBind, Target: "/usr", Dir: 3}}}
+	f.Add(s.encode())
+	f.Add([]byte{1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := decodeSetup(b)
+		if err != nil {
+			return
+		}
+		again, err := decodeSetup(s.encode())
+		if diff := cmp.Diff(s, again); err != nil || diff != "" {
+			t.Errorf("setup does not come back: %v (-in +out):\n%s", err, diff)
+		}
+	})
 }
 
 func TestCheckSpec(t *testing.T) {

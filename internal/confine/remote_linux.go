@@ -133,12 +133,7 @@ func (st *starterProc) shakeHands(ctx context.Context) error {
 
 // request implements backend.
 func (st *starterProc) request(c *Cell, control, spawn int, dirs []int) error {
-	text, err := c.setup.encode()
-	if err != nil {
-		c.ended()
-		return fmt.Errorf("start: %w", err)
-	}
-	setupFD, err := memoryFile("croft-setup", text)
+	setupFD, err := memoryFile("croft-setup", c.setup.encode())
 	if err != nil {
 		c.ended()
 		return lost(err)

@@ -2,8 +2,6 @@ package confine
 
 import (
 	"cmp"
-	"encoding/json"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -11,74 +9,41 @@ import (
 	"github.com/croftdev/croft/policy"
 )
 
-// setup is what starter and warden need to make one cell, as JSON in a memory file.
-// It comes from croft, which both trust.
+// setup is what starter and warden need to make one cell, in a memory file (see
+// [setup.encode]). It comes from croft, which both trust.
 type setup struct {
-	Version   int            `json:"version"`
-	Tier      policy.Tier    `json:"tier"`
-	Floor     policy.Tier    `json:"floor"`
-	Network   policy.Network `json:"network"`
-	Items     []item         `json:"items"`
-	Protected []string       `json:"protected"`
+	Version   int
+	Tier      policy.Tier
+	Floor     policy.Tier
+	Network   policy.Network
+	Items     []item
+	Protected []string
 	// Root is the workspace as commands see it, Home their HOME.
-	Root       string `json:"root"`
-	Home       string `json:"home"`
-	SearchPath string `json:"search_path"`
+	Root       string
+	Home       string
+	SearchPath string
 	// Privileged: the starter is root and prepares the mounts; else the warden does.
-	Privileged bool `json:"privileged"`
+	Privileged bool
 	// User is the commands' account: its name, and its ids on the host and inside.
-	User account `json:"user"`
+	User account
 	// PrivateHome asks the warden of the tier none for a temporary HOME.
-	PrivateHome bool `json:"private_home"`
+	PrivateHome bool
 	// NotEnforced is what was known before the start.
-	NotEnforced []policy.NotEnforced `json:"not_enforced"`
+	NotEnforced []policy.NotEnforced
 
 	// HostRoot is the warden's own descriptor of the host's root directory until its thread
 	// has confined itself, which is tried on it.
-	HostRoot int `json:"-"`
-}
-
-// encode returns s as JSON. Linux paths are bytes, and JSON would replace those that are
-// no UTF-8, so the paths are escaped.
-func (s setup) encode() ([]byte, error) {
-	s.Items = slices.Clone(s.Items)
-	s.eachPath(url.QueryEscape)
-	return json.Marshal(s)
-}
-
-func decodeSetup(text []byte) (setup, error) {
-	var s setup
-	if err := json.Unmarshal(text, &s); err != nil {
-		return setup{}, err
-	}
-	var bad error
-	s.eachPath(func(p string) string {
-		p, err := url.QueryUnescape(p)
-		if err != nil {
-			bad = err
-		}
-		return p
-	})
-	return s, bad
-}
-
-func (s *setup) eachPath(change func(string) string) {
-	for _, p := range []*string{&s.Root, &s.Home, &s.SearchPath} {
-		*p = change(*p)
-	}
-	for i := range s.Items {
-		s.Items[i].Source, s.Items[i].Target = change(s.Items[i].Source), change(s.Items[i].Target)
-	}
+	HostRoot int
 }
 
 type account struct {
-	Name string `json:"name"`
+	Name string
 	// HostUID and HostGID are the ids on the host; InsideUID and InsideGID those
 	// that commands see.
-	HostUID   int `json:"host_uid"`
-	HostGID   int `json:"host_gid"`
-	InsideUID int `json:"inside_uid"`
-	InsideGID int `json:"inside_gid"`
+	HostUID   int
+	HostGID   int
+	InsideUID int
+	InsideGID int
 }
 
 // itemKind says how an entry of the root file system is made.
@@ -109,27 +74,27 @@ const (
 
 // item is one entry of the root file system.
 type item struct {
-	Kind     itemKind `json:"kind"`
-	Target   string   `json:"target"`
-	Source   string   `json:"source,omitempty"`
-	Content  string   `json:"content,omitempty"`
-	Mode     uint32   `json:"mode,omitempty"`
-	Access   access   `json:"access,omitempty"`
-	ReadOnly bool     `json:"read_only,omitempty"`
+	Kind     itemKind
+	Target   string
+	Source   string
+	Content  string
+	Mode     uint32
+	Access   access
+	ReadOnly bool
 	// Devices leaves device nodes usable.
-	Devices bool `json:"devices,omitempty"`
+	Devices bool
 	// Optional: left out if the host has no Source.
-	Optional bool `json:"optional,omitempty"`
+	Optional bool
 	// Foreign: for root, the files belong to somebody else than the session and are
 	// to be seen as the session's through an idmapped mount.
-	Foreign bool `json:"foreign,omitempty"`
+	Foreign bool
 	// Workspace marks the workspace itself.
-	Workspace bool `json:"workspace,omitempty"`
+	Workspace bool
 	// Dir is the descriptor of the Source that must be what Source names, and Mount a
 	// detached mount of it; 0 where there is none. Between processes the numbers are
 	// those of the receiver.
-	Dir   int `json:"dir,omitempty"`
-	Mount int `json:"mount,omitempty"`
+	Dir   int
+	Mount int
 }
 
 // sortItems orders items so that a parent comes before what lies in it, and of two
