@@ -28,10 +28,11 @@ const (
 	exitSignal        = 128 // run: plus the number of the signal that ended the command or croft
 )
 
-// runExits maps the codes of errors to the exit codes of run; exitCroft is the rest.
+// runExits maps the codes of errors to the exit codes of run; exitCroft is the rest. A
+// limit_exceeded is among that: it is croft's own work that met a limit (a full disk, a large
+// manifest), and a script may take 124 for a command that was slow.
 var runExits = map[croft.Code]int{
-	croft.ExecTimeout:   exitTimeout,
-	croft.LimitExceeded: exitTimeout,
+	croft.ExecTimeout: exitTimeout,
 }
 
 // otherExits maps them for every other subcommand; exitFault is the rest.

@@ -79,7 +79,7 @@ func TestExitCode(t *testing.T) {
 		{"usage", usagef("x"), 125, 2},
 		{"signal to croft", errors.Join(&signalError{syscall.SIGINT}, context.Canceled), 130, 130},
 		{"timeout", &croft.Error{Code: croft.ExecTimeout}, 124, 1},
-		{"limit", &croft.Error{Code: croft.LimitExceeded}, 124, 1},
+		{"limit of croft's own", &croft.Error{Code: croft.LimitExceeded, Reason: "disk_full"}, 125, 1},
 		{"not found", transport("not_found"), 127, 1},
 		{"not executable", transport("not_executable"), 126, 1},
 		{"another failure to start", transport("spawn"), 125, 1},
