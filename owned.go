@@ -111,6 +111,9 @@ func (s *Session) cleanUp(ctx context.Context, keep bool) (*State, error) {
 		err = first(err, s.observe(after, event.OpStop, nil, s.stop))
 	}
 	saved := err == nil
+	s.mu.Lock()
+	s.leaving = saved && !keep
+	s.mu.Unlock()
 	err = first(err, s.observe(after, event.OpShutdown, nil, s.shutdown))
 	st := s.State()
 	switch {

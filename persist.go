@@ -138,17 +138,19 @@ func (s *Session) persistSnapshot(ctx context.Context) error {
 		return nil
 	}
 	s.mu.Lock()
-	s.rec.Fingerprint = saved.Fingerprint(rec.Fingerprint) // afterStop writes it
+	s.rec.Fingerprint = saved.Fingerprint(rec.Fingerprint)
+	s.unrecorded = s.rec.Fingerprint != rec.Fingerprint // afterStop writes it
 	s.mu.Unlock()
 	return saved.Err
 }
 
-// afterStop records what a stop has saved, and that no warden runs.
+// afterStop records what a stop has saved. Where nothing was saved there is nothing to
+// record: that the warden has ended, the next start finds out by itself.
 func (s *Session) afterStop(context.Context) error {
 	s.mu.Lock()
-	rec, lock := s.rec, s.lock
+	rec, lock, changed := s.rec, s.lock, s.unrecorded
 	s.mu.Unlock()
-	if lock == nil || rec.Phase == state.Created {
+	if lock == nil || !changed {
 		return nil
 	}
 	rec.Warden = nil

@@ -49,6 +49,7 @@ func (c *Client) Create(ctx context.Context, opts CreateOptions) (*Session, erro
 	if err != nil {
 		return nil, err
 	}
+	c.launcher.Warm() // a Start comes next; the record is written meanwhile
 	return c.create(ctx, rec)
 }
 

@@ -32,6 +32,10 @@ type Session struct {
 	events  *event.Recorder // nil before the lock is held
 	rec     state.Record
 	unsaved []string // names that sinks keep out of saves
+	// unrecorded: rec holds the fingerprint of a save that is not on disk yet.
+	unrecorded bool
+	// leaving: the session is deleted when it has been shut down.
+	leaving bool
 	filled  FillReport
 	tree    *root.Tree    // nil until prepared
 	cell    *confine.Cell // nil until the warden runs

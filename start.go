@@ -117,7 +117,7 @@ func (s *Session) save(rec state.Record) error {
 		return err
 	}
 	s.mu.Lock()
-	s.rec = rec
+	s.rec, s.unrecorded = rec, false
 	s.mu.Unlock()
 	return nil
 }
@@ -163,13 +163,14 @@ func (s *Session) endProcesses(ctx context.Context) error {
 // shutdownBackend ends the warden, if one still runs.
 func (s *Session) shutdownBackend(ctx context.Context) error { return s.endCell(ctx) }
 
-// markNotRunning records that nothing runs.
+// markNotRunning records that nothing runs. Where the session is deleted next, the
+// rename that takes it away records that better than a write just before it.
 func (s *Session) markNotRunning(context.Context) error {
 	s.mu.Lock()
-	rec, lock := s.rec, s.lock
+	rec, lock, leaving := s.rec, s.lock, s.leaving
 	s.running = false
 	s.mu.Unlock()
-	if lock == nil || rec.Phase == state.Created || rec.Phase == state.Stopped {
+	if lock == nil || leaving || rec.Phase == state.Created || rec.Phase == state.Stopped {
 		return nil
 	}
 	rec.Phase, rec.Warden = state.Stopped, nil
