@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/croftdev/croft"
@@ -26,8 +29,10 @@ func rowsToMeasure() []compare {
 			prepare: readSession},
 		{name: "list 10,000 entries with stat", peer: "os.ReadDir and Lstat", unit: time.Millisecond, bound: 1.2, n: 41, batch: 1,
 			prepare: listMany},
-		{name: "croft run -- true", peer: "bwrap", unit: time.Millisecond, bound: 3, n: 41, batch: 1,
-			prepare: runTrue},
+		{name: "croft run -- true", peer: "bwrap, same mounts", unit: time.Millisecond, bound: 3, n: 101, batch: 1,
+			prepare: func() (func() error, func() error, func(), error) { return runTrue(likeMounts) }},
+		{name: "croft run -- true, to the least", peer: "bwrap, four mounts", unit: time.Millisecond, n: 101, batch: 1,
+			prepare: func() (func() error, func() error, func(), error) { return runTrue(fewMounts) }},
 	}
 }
 
@@ -146,24 +151,8 @@ func listMany() (ours, theirs func() error, cleanup func(), err error) {
 	return ours, theirs, func() { tree.Close(); remove() }, nil
 }
 
-// bwrapFlags ask bubblewrap for about what croft gives a command by default; it adds
-// neither landlock nor a system call filter.
-func bwrapFlags(dir string) []string {
-	args := []string{
-		"--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
-		"--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp",
-		"--bind", dir, dir, "--chdir", dir,
-	}
-	for _, link := range []string{"bin", "sbin", "lib", "lib64"} {
-		if to, err := os.Readlink("/" + link); err == nil {
-			args = append(args, "--symlink", to, "/"+link)
-		}
-	}
-	return args
-}
-
-// runTrue compares the whole program from a shell.
-func runTrue() (ours, theirs func() error, cleanup func(), err error) {
+// runTrue compares the whole program, started from a shell, with bubblewrap.
+func runTrue(flags func(bin, ws string) ([]string, error)) (ours, theirs func() error, cleanup func(), err error) {
 	bwrap, err := exec.LookPath("bwrap")
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("install bubblewrap to measure this row: %w", err)
@@ -182,17 +171,86 @@ func runTrue() (ours, theirs func() error, cleanup func(), err error) {
 	if err := os.Mkdir(ws, 0o755); err != nil {
 		return nil, nil, nil, err
 	}
+	env := append(os.Environ(), "CROFT_DIR="+filepath.Join(dir, "state"))
 	arm := func(name string, args ...string) func() error {
 		return func() error {
-			// From a shell, as a user runs it.
 			cmd := exec.Command("sh", append([]string{"-c", `exec "$@"`, "sh", name}, args...)...)
-			cmd.Dir = ws
-			cmd.Env = append(os.Environ(), "CROFT_DIR="+filepath.Join(dir, "state"))
+			cmd.Dir, cmd.Env = ws, env
 			if out, err := cmd.CombinedOutput(); err != nil {
 				return fmt.Errorf("%s: %w: %s", name, err, out)
 			}
 			return nil
 		}
 	}
-	return arm(bin, "run", "--", "true"), arm(bwrap, append(bwrapFlags(ws), "--", "true")...), remove, nil
+	args, err := flags(bin, ws)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return arm(bin, "run", "--", "true"), arm(bwrap, append(args, "--", "true")...), remove, nil
+}
+
+// namespaces are the flags that ask bubblewrap for what croft's namespaces tier has; it
+// adds neither landlock nor a system call filter.
+var namespaces = []string{"--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"}
+
+// fewMounts is the least with which true runs.
+func fewMounts(_, ws string) ([]string, error) {
+	args := append(slices.Clone(namespaces), "--ro-bind", "/usr", "/usr")
+	args = append(args, rootLinks()...)
+	return append(args, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--bind", ws, ws, "--chdir", ws), nil
+}
+
+// likeMounts shows a command the same files as croft does by default: every mount of
+// its receipt.
+func likeMounts(bin, ws string) ([]string, error) {
+	file := filepath.Join(filepath.Dir(bin), "receipt.json")
+	cmd := exec.Command(bin, "run", "--receipt", file, "--", "true")
+	cmd.Dir = ws
+	cmd.Env = append(os.Environ(), "CROFT_DIR="+filepath.Join(filepath.Dir(bin), "state"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("croft run: %w: %s", err, out)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var receipt policy.Receipt
+	if err := json.Unmarshal(data, &receipt); err != nil {
+		return nil, err
+	}
+	args := append(slices.Clone(namespaces), "--dev", "/dev")
+	// What is mounted over comes first.
+	slices.SortStableFunc(receipt.Mounts, func(a, b policy.Mount) int { return strings.Count(a.Target, "/") - strings.Count(b.Target, "/") })
+	for _, m := range receipt.Mounts {
+		switch {
+		case m.Target == "/" || strings.HasPrefix(m.Target, "/dev/"): // made by --dev, or the root itself
+		case m.Type == "proc":
+			args = append(args, "--proc", m.Target)
+		case m.Type == "tmpfs" && !m.Workspace:
+			args = append(args, "--tmpfs", m.Target)
+		case m.ReadOnly:
+			args = append(args, "--ro-bind", m.Target, m.Target)
+		default:
+			args = append(args, "--bind", m.Target, m.Target)
+		}
+	}
+	args = append(args, rootLinks()...)
+	// croft copies single files of /etc; the nearest that bubblewrap has is one bind for each.
+	for _, name := range []string{"/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/ld.so.cache", "/etc/localtime"} {
+		if _, err := os.Stat(name); err == nil {
+			args = append(args, "--ro-bind", name, name)
+		}
+	}
+	return append(args, "--chdir", ws), nil
+}
+
+// rootLinks are the links of a merged /usr.
+func rootLinks() []string {
+	var args []string
+	for _, link := range []string{"bin", "sbin", "lib", "lib64"} {
+		if to, err := os.Readlink("/" + link); err == nil {
+			args = append(args, "--symlink", to, "/"+link)
+		}
+	}
+	return args
 }
