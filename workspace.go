@@ -66,11 +66,26 @@ func (s *Session) prepareWorkspace(ctx context.Context) error {
 		exists = false
 	}
 	if !exists {
+		if err := s.forgetReady(rec); err != nil {
+			return err
+		}
 		if err := s.makeRoot(place, rec.RootOwned); err != nil {
 			return err
 		}
 	}
 	return s.openTree(place)
+}
+
+// forgetReady records that the workspace, which was whole once and is missing now, is
+// to be made anew. Else a start that is cut short after it made the directory would
+// leave an empty one that the next start takes for the workspace, and whose save
+// replaces the snapshot.
+func (s *Session) forgetReady(rec state.Record) error {
+	if !rec.RootReady {
+		return nil
+	}
+	rec.RootReady = false
+	return s.save(rec)
 }
 
 func isDir(path string) (bool, error) {
