@@ -58,12 +58,14 @@ func (c *Client) Create(ctx context.Context, opts CreateOptions) (*Session, erro
 // The session's own event log lies in its directory, so the operation's events are
 // written once that is there; a creation that fails leaves neither.
 func (c *Client) create(ctx context.Context, rec state.Record) (*Session, error) {
-	if err := c.chooseUID(&rec.UID); err != nil {
-		return nil, err
-	}
 	s, err := c.newSession(rec)
 	if err != nil {
 		return nil, err
+	}
+	if s.plan.policy.Tier != policy.None { // there commands run as this process does
+		if err := c.chooseUID(&rec.UID); err != nil {
+			return nil, err
+		}
 	}
 	err = s.step(ctx, StepCreate, func(context.Context) error {
 		lock, err := c.dir.NewSession(rec)

@@ -204,7 +204,7 @@ func (s *Session) ensureCell(ctx context.Context) error {
 		if g.Missing || g.Void {
 			continue
 		}
-		spec.Grants = append(spec.Grants, confine.Bind{Path: g.Canonical, Target: g.Path, ReadOnly: g.ReadOnly})
+		spec.Grants = append(spec.Grants, confine.Bind{Path: g.Canonical, Dir: g.Dir, Target: g.Path, ReadOnly: g.ReadOnly})
 	}
 	cell, err := s.c.launcher.Start(ctx, spec)
 	if err != nil {

@@ -192,4 +192,7 @@ type GrantRoot struct {
 	Void bool
 	// File says that the grant is not a directory.
 	File bool
+	// Dir is what was opened, for looking up only (O_PATH); nil if the grant is missing or
+	// void. It belongs to the Tree.
+	Dir *os.File
 }

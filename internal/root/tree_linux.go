@@ -236,7 +236,9 @@ func (t *Tree) lexical() *Names { return t.names }
 func (t *Tree) grantRoots() []GrantRoot {
 	var all []GrantRoot
 	for i := range t.roots[1:] {
-		all = append(all, t.roots[i+1].GrantRoot)
+		g := t.roots[i+1].GrantRoot
+		g.Dir = t.roots[i+1].file
+		all = append(all, g)
 	}
 	return all
 }
