@@ -60,12 +60,16 @@ func (a *app) run(f *runFlags, argv []string) error {
 	if err != nil {
 		return err
 	}
+	std, err := newRelay(a.stdout, a.stderr)
+	if err != nil {
+		return errors.Join(err, client.Close())
+	}
 	r := &runReport{}
 	_, err = client.With(ctx, opts, func(ctx context.Context, s *croft.Session) error {
 		bar.stop() // the terminal belongs to the command now
-		return a.runIn(ctx, s, f, argv, r)
+		return a.runIn(ctx, s, f, argv, std, r)
 	})
-	err = errors.Join(err, client.Close())
+	err = errors.Join(err, client.Close(), std.close())
 	if err != nil && ctx.Err() != nil {
 		err = errors.Join(context.Cause(ctx), err)
 	}
@@ -73,7 +77,7 @@ func (a *app) run(f *runFlags, argv []string) error {
 }
 
 // runIn runs argv in the started session s and notes in r what came of it.
-func (a *app) runIn(ctx context.Context, s *croft.Session, f *runFlags, argv []string, r *runReport) error {
+func (a *app) runIn(ctx context.Context, s *croft.Session, f *runFlags, argv []string, std *relay, r *runReport) error {
 	receipt, err := s.Receipt()
 	if err != nil {
 		return err
@@ -90,7 +94,7 @@ func (a *app) runIn(ctx context.Context, s *croft.Session, f *runFlags, argv []s
 			cmd.Stdin = a.stdin
 		}
 	} else {
-		cmd.Files = [3]*os.File{nil, a.stdout, a.stderr}
+		cmd.Files = [3]*os.File{nil, std.out, std.err}
 		if f.stdin {
 			cmd.Files[0] = a.stdin
 		} else {
