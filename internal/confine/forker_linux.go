@@ -174,6 +174,20 @@ func (e *embryo) stale() bool {
 	return e.mounts < 0 || err != nil || n > 0
 }
 
+// ended reports whether the process ends by itself, after its files in /proc could not
+// be written: they belong to root from the moment on in which its memory is gone,
+// which is a little before the pidfd tells of the end.
+func (e *embryo) ended() bool {
+	const littleMS = 200
+	p := []unix.PollFd{{Fd: int32(e.pidfd), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(p, littleMS)
+		if err != unix.EINTR {
+			return err == nil && n > 0
+		}
+	}
+}
+
 // launch makes what only this side can make and sends a warden its setup, with croft's
 // ends of its sockets. The caller owns the descriptors, and the pid and pidfd of the
 // result.
@@ -200,8 +214,12 @@ func (f *forker) launch(set *setup, control, spawn int) (*embryo, error) {
 	}
 	if set.Tier != policy.None {
 		if err := mapUser(e.pid, set); err != nil {
+			at := stepFork
+			if e.ended() {
+				at = stepHelper // a helper waits for its setup: this program was none
+			}
 			e.end()
-			return nil, failed(stepFork, "", errnoOf(err))
+			return nil, failed(at, "", errnoOf(err))
 		}
 	}
 	if err := e.tell(set, control, spawn); err != nil {
