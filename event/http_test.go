@@ -3,6 +3,7 @@ package event_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -105,7 +106,7 @@ func TestHTTPFailure(t *testing.T) {
 			if !errors.Is(err, fault.EventSinkError) {
 				t.Errorf("Close = %v, want event_sink_error", err)
 			}
-			if err != nil && strings.Contains(err.Error(), "geheim") {
+			if text := fmt.Sprint(err); strings.Contains(text, "geheim") {
 				t.Errorf("the error tells the URL: %v", err)
 			}
 			if tt.lines > 0 {
