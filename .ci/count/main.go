@@ -5,9 +5,14 @@
 //
 //	go run ./.ci/count -known .ci/known-skips root=root.json user=user.json
 //
-// Each argument is a run's name and its file. A line of the list is a run's name (or
-// *), a pattern of the package's path in the module and the test's name, and after #
-// the reason. Only leaves count: a test with subtests is as many as its subtests.
+// Each argument is a run's name and its file. A line of the list is
+//
+//	RUN TEST TEXT # REASON
+//
+// with the run's name or *, a pattern of "PACKAGE.TEST" (the package's path in the
+// module), a quoted pattern of what the skip says, and why that is right. A skip that
+// is known for one run only must have passed in another, so that nothing is skipped
+// everywhere. Only leaves count: a test with subtests is as many as its subtests.
 package main
 
 import (
@@ -33,17 +38,17 @@ type event struct {
 
 // test is what became of one test of one run.
 type test struct {
-	run, name string // name is PACKAGE TEST; the test is empty for a package that failed as a whole
+	run, name string // name is PACKAGE.TEST; the test is empty for a package that failed as a whole
 	action    string
 	output    strings.Builder
 }
 
 // skipRule is a line of the list of known skips.
 type skipRule struct {
-	run  string
-	name *regexp.Regexp
-	line string
-	used bool
+	run        string
+	name, text *regexp.Regexp
+	line       string
+	used       bool
 }
 
 func main() {
@@ -60,30 +65,37 @@ func count(known string, args []string) error {
 	if err != nil {
 		return err
 	}
-	var passed, failed, skipped, unknown int
+	var tests []*test
+	ran := map[string]bool{} // what passed in some run, tests with subtests too
 	for _, arg := range args {
 		run, file, ok := strings.Cut(arg, "=")
 		if !ok {
 			return fmt.Errorf("%q is not NAME=FILE", arg)
 		}
-		tests, err := readRun(run, file)
+		ts, err := readRun(run, file, ran)
 		if err != nil {
 			return err
 		}
-		for _, t := range tests {
-			switch t.action {
-			case "pass":
-				passed++
-			case "skip":
-				skipped++
-				if !allowed(rules, t) {
-					unknown++
-					fmt.Printf("UNKNOWN SKIP %s: %s\n%s", t.run, t.name, t.output.String())
-				}
-			default:
-				failed++
-				fmt.Printf("FAIL %s: %s\n%s", t.run, t.name, t.output.String())
+		tests = append(tests, ts...)
+	}
+	var passed, failed, skipped, unknown int
+	for _, t := range tests {
+		switch t.action {
+		case "pass":
+			passed++
+		case "skip":
+			skipped++
+			switch r := knownAs(rules, t); {
+			case r == nil:
+				unknown++
+				fmt.Printf("UNKNOWN SKIP %s: %s\n%s", t.run, t.name, t.output.String())
+			case r.run != "*" && len(args) > 1 && !ran[t.name]:
+				unknown++
+				fmt.Printf("SKIPPED EVERYWHERE: %s\n%s", t.name, t.output.String())
 			}
+		default:
+			failed++
+			fmt.Printf("FAIL %s: %s\n%s", t.run, t.name, t.output.String())
 		}
 	}
 	for _, r := range rules {
@@ -104,8 +116,8 @@ func count(known string, args []string) error {
 }
 
 // readRun returns the leaves among the tests of one file, and a package that failed
-// without a failed test, such as one that did not build.
-func readRun(run, file string) ([]*test, error) {
+// without a failed test, such as one that did not build. It notes in ran what passed.
+func readRun(run, file string, ran map[string]bool) ([]*test, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -120,7 +132,7 @@ func readRun(run, file string) ([]*test, error) {
 		if json.Unmarshal(sc.Bytes(), &e) != nil {
 			continue // a line that a build wrote past the JSON
 		}
-		name := strings.TrimPrefix(strings.TrimPrefix(e.Package, module), "/") + " " + e.Test
+		name := strings.TrimPrefix(strings.TrimPrefix(e.Package, module), "/") + "." + e.Test
 		t := byName[name]
 		if t == nil {
 			t = &test{run: run, name: name}
@@ -132,6 +144,7 @@ func readRun(run, file string) ([]*test, error) {
 			t.output.WriteString(e.Output)
 		case "pass", "fail", "skip":
 			t.action = e.Action
+			ran[name] = ran[name] || e.Action == "pass"
 		}
 	}
 	if err := sc.Err(); err != nil {
@@ -143,23 +156,23 @@ func readRun(run, file string) ([]*test, error) {
 func leaves(byName map[string]*test, names []string) []*test {
 	parents, brokenBelow := map[string]bool{}, map[string]bool{}
 	for _, name := range names {
-		pkg, testName, _ := strings.Cut(name, " ")
+		pkg, testName, _ := strings.Cut(name, ".")
 		if testName == "" {
 			continue
 		}
 		for i, r := range testName {
 			if r == '/' {
-				parents[pkg+" "+testName[:i]] = true
+				parents[pkg+"."+testName[:i]] = true
 			}
 		}
 		if a := byName[name].action; a != "pass" && a != "skip" {
-			brokenBelow[pkg+" "] = true
+			brokenBelow[pkg+"."] = true
 		}
 	}
 	var out []*test
 	for _, name := range names {
 		t := byName[name]
-		if strings.HasSuffix(name, " ") {
+		if strings.HasSuffix(name, ".") {
 			// A package: counts only if it failed and no test of it says why.
 			if t.action != "fail" || brokenBelow[name] {
 				continue
@@ -190,29 +203,36 @@ func readRules(file string) ([]*skipRule, error) {
 	}
 	var rules []*skipRule
 	for i, line := range strings.Split(string(data), "\n") {
-		text, reason, _ := strings.Cut(line, "#")
-		words := strings.Fields(text)
-		if len(words) == 0 {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
-		if len(words) != 3 || strings.TrimSpace(reason) == "" {
-			return nil, fmt.Errorf("%s:%d: want RUN PACKAGE TEST # REASON", file, i+1)
+		m := ruleLine.FindStringSubmatch(line)
+		if m == nil {
+			return nil, fmt.Errorf("%s:%d: want RUN TEST \"TEXT\" # REASON", file, i+1)
 		}
-		re, err := regexp.Compile("^" + words[1] + " " + words[2] + "$")
+		name, err := regexp.Compile("^(?:" + m[2] + ")$")
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", file, i+1, err)
 		}
-		rules = append(rules, &skipRule{run: words[0], name: re, line: line})
+		text, err := regexp.Compile(m[3])
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", file, i+1, err)
+		}
+		rules = append(rules, &skipRule{run: m[1], name: name, text: text, line: line})
 	}
 	return rules, nil
 }
 
-func allowed(rules []*skipRule, t *test) bool {
+// ruleLine takes a line of the list apart.
+var ruleLine = regexp.MustCompile(`^(\S+)\s+(\S+)\s+"([^"]+)"\s+#\s*\S`)
+
+// knownAs returns the rule that a skip falls under, or nil.
+func knownAs(rules []*skipRule, t *test) *skipRule {
 	for _, r := range rules {
-		if (r.run == "*" || r.run == t.run) && r.name.MatchString(t.name) {
+		if (r.run == "*" || r.run == t.run) && r.name.MatchString(t.name) && r.text.MatchString(t.output.String()) {
 			r.used = true
-			return true
+			return r
 		}
 	}
-	return false
+	return nil
 }
