@@ -36,7 +36,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOST_SECRET", "hs")
 			// Seconds for a sleep that no other test on this machine has.
 			e.Setenv("LONG", fmt.Sprintf("4%d%03d", os.Getpid(), scripts.Add(1)))
-			return os.Mkdir(filepath.Join(e.WorkDir, "p"), 0o755)
+			return os.MkdirAll(filepath.Join(e.WorkDir, "p"), 0o755)
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
