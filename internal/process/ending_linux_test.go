@@ -101,6 +101,56 @@ func TestCancel(t *testing.T) {
 	})
 }
 
+// A context that ends while the command is being started finds a command to end,
+// whose output is kept.
+func TestCancelDuringTheStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	res, err := process.Run(ctx, slow{func() {
+		_ = w.Close()
+		_, _ = io.ReadAll(r) // until the command has closed its copy: it has written
+		cancel()
+	}}, process.Command{Shell: "echo part; exec 0</dev/null; sleep " + long, Env: environ, Stdin: w})
+	if !errors.Is(err, context.Canceled) || res == nil || string(res.Stdout) != "part\n" || res.Signal != "SIGTERM" {
+		t.Errorf("result %+v, error %v", res, err)
+	}
+}
+
+// A spawn that does not come back is given up, and no result is made up for it.
+func TestCancelOfAStuckStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	res, err := process.Run(ctx, stuck{cancel}, process.Command{Argv: []string{"true"}, Env: environ})
+	if !errors.Is(err, context.Canceled) || res != nil {
+		t.Errorf("result %+v, error %v", res, err)
+	}
+	res, err = process.Run(t.Context(), stuck{func() {}}, process.Command{Argv: []string{"true"}, Env: environ, Timeout: time.Millisecond})
+	if !errors.Is(err, fault.ExecTimeout) || res != nil {
+		t.Errorf("result %+v, error %v", res, err)
+	}
+}
+
+// slow calls its function between the start of the command and the return of Spawn.
+type slow struct{ started func() }
+
+func (s slow) Spawn(ctx context.Context, spec process.Spec) (process.Child, error) {
+	child, err := plain{}.Spawn(ctx, spec)
+	s.started()
+	return child, errors.Join(err, ctx.Err())
+}
+
+// stuck is a spawner that only its context ends.
+type stuck struct{ asked func() }
+
+func (s stuck) Spawn(ctx context.Context, _ process.Spec) (process.Child, error) {
+	s.asked()
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
 // onWrite calls itself at every write.
 type onWrite func()
 

@@ -15,8 +15,8 @@ var errTimeout = errors.New("timeout of the command")
 // Run runs one command through sp and returns how it ended.
 //
 // A command that ran has a Result, whatever its exit code; a nonzero code is no
-// error. With an error the Result is not nil if the command was started or its time
-// was up, and holds what was written until then:
+// error. With an error the Result is not nil if the command was started, and holds
+// what was written until then:
 //
 //   - fault.ExecTimeout: Timeout passed. The command was ended.
 //   - an error that wraps ctx.Err(): ctx ended first. The command was ended.
@@ -53,12 +53,13 @@ func Run(ctx context.Context, sp Spawner, c Command) (*Result, error) {
 	defer st.close()
 
 	started := time.Now()
-	child, err := sp.Spawn(runCtx, Spec{Argv: c.argv(), Dir: c.Dir, Env: c.Env, Files: st.command})
+	spawnCtx, release := patient(runCtx)
+	child, err := sp.Spawn(spawnCtx, Spec{Argv: c.argv(), Dir: c.Dir, Env: c.Env, Files: st.command})
+	release()
 	st.closeCommandEnds()
 	if err != nil {
-		if runCtx.Err() != nil && errors.Is(err, runCtx.Err()) {
-			took := time.Since(started)
-			return &Result{Duration: took, TimedOut: ctx.Err() == nil}, stopped(ctx, runCtx, &c, took)
+		if runCtx.Err() != nil && errors.Is(err, context.Canceled) {
+			return nil, stopped(ctx, runCtx, &c, time.Since(started))
 		}
 		return nil, startFailed(&c, err)
 	}
@@ -67,6 +68,38 @@ func Run(ctx context.Context, sp Spawner, c Command) (*Result, error) {
 	end.duration = time.Since(started)
 	streamErr := st.finish(&c)
 	return report(ctx, runCtx, &c, end, st, streamErr)
+}
+
+// spawnGrace is how long a spawn may still take after its context has ended. A start
+// takes milliseconds; one that was broken off would take a command that runs already
+// for one that never did, and lose what it wrote.
+const spawnGrace = time.Second
+
+// patient returns a context for Spawn that ends spawnGrace after ctx, and the function
+// to call when Spawn has returned.
+func patient(ctx context.Context) (_ context.Context, release func()) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	returned := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-returned:
+			return
+		}
+		t := time.NewTimer(spawnGrace)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			cancel()
+		case <-returned:
+		}
+	})
+	return late, func() {
+		close(returned)
+		wg.Wait()
+		cancel()
+	}
 }
 
 // report turns what is known after the end into the answer of Run.
