@@ -141,6 +141,12 @@ func (d *Dir) dropIfUnborn(name string) error {
 		return err
 	}
 	defer held.Close()
+	// One that is being made and is not locked yet is empty. It goes here and now, and not
+	// by the trash: its maker makes another and may end, and this sweep with it, before
+	// the trash is swept.
+	if d.sessions.RemoveDir(name) == nil {
+		return nil
+	}
 	// It may have got its name and lost its lock since we opened it: then nothing has
 	// the name any more.
 	err = d.sessions.Rename(name, d.trash, name+"-"+durable.RandomName())

@@ -48,7 +48,8 @@ func TestSweepLeavesNothing(t *testing.T) {
 	}
 	kept := newSession(t, d)
 	mkdir(t, filepath.Join(d.Path(), "sessions", ".new-0123456789abcdef"), 0o700)
-	for _, name := range []string{"trash/plain", "snapshots/.croft-0123456789abcdef.tmp"} {
+	mkdir(t, filepath.Join(d.Path(), "sessions", ".new-empty"), 0o700) // goes without an entry in the trash
+	for _, name := range []string{"sessions/.new-0123456789abcdef/session.json", "trash/plain", "snapshots/.croft-0123456789abcdef.tmp"} {
 		if err := os.WriteFile(filepath.Join(d.Path(), name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
