@@ -26,8 +26,8 @@ func newRelay(stdout, stderr *os.File) (*relay, error) {
 	r := &relay{out: stdout, err: stderr}
 	outInfo, outErr := stdout.Stat()
 	errInfo, errErr := stderr.Stat()
-	if outErr != nil || errErr != nil { // closed: the start of the command says so
-		return r, nil
+	if outErr != nil || errErr != nil {
+		return r, nil //nolint:nilerr // a closed stream is told by the start of the command
 	}
 	if outInfo.Mode().IsRegular() {
 		w, err := r.pipe(stdout)
