@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -22,6 +23,9 @@ type Dir struct {
 	top      *durable.Dir
 	sessions *durable.Dir
 	trash    *durable.Dir
+
+	mu    sync.Mutex
+	taken map[string]bool // entries of the trash that whoever put them there removes
 }
 
 // Open opens the state directory at path and makes what is missing of it, with

@@ -27,6 +27,8 @@ type Lock struct {
 	id   ID
 	dir  *durable.Dir // the session's directory
 	file *os.File     // the locked file in it
+
+	trashed string // the entry of the trash that the session has become
 }
 
 // NewSession makes the session's directory with its first record and returns it
@@ -256,6 +258,7 @@ func (l *Lock) Release() error {
 }
 
 func (l *Lock) letGo() {
+	l.d.giveUp(l.trashed)
 	if l.file != nil {
 		_ = l.file.Close() // nothing in it must reach the disk
 		l.file = nil

@@ -16,11 +16,15 @@ import (
 
 // Trash takes the session away: in one rename it is gone for every observer. The
 // bytes go with the next [Dir.Sweep], or now with [Dir.SweepEntry] and the name that
-// is returned, and are found by a sweep after a crash at any moment. The lock is
-// still to be released.
+// is returned, and are found by a sweep after a crash at any moment. Until the lock is
+// released, or SweepEntry has returned, the sweeps of this Dir leave the entry alone. The
+// lock is still to be released.
 func (l *Lock) Trash() (entry string, err error) {
 	name := l.id.String() + "-" + durable.RandomName()
+	l.d.take(name)
+	l.trashed = name
 	if err := l.d.sessions.Rename(l.id.String(), l.d.trash, name); err != nil {
+		l.d.giveUp(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			return "", notFound(l.id)
 		}
@@ -31,7 +35,32 @@ func (l *Lock) Trash() (entry string, err error) {
 
 // SweepEntry removes one entry of the trash, like [Dir.Sweep].
 func (d *Dir) SweepEntry(ctx context.Context, entry string, progress func(tree.Progress)) error {
+	defer d.giveUp(entry)
 	return sweepError(d.sweepEntry(ctx, entry, progress, &Swept{}))
+}
+
+// take keeps the sweeps of d away from an entry that is about to be put into the
+// trash. A sweep in the background of a short program would else begin on it, make
+// its SweepEntry find it busy and return, and be ended with the program.
+func (d *Dir) take(entry string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.taken == nil {
+		d.taken = make(map[string]bool)
+	}
+	d.taken[entry] = true
+}
+
+func (d *Dir) giveUp(entry string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.taken, entry)
+}
+
+func (d *Dir) isTaken(entry string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.taken[entry]
 }
 
 func sweepError(err error) error {
@@ -73,6 +102,10 @@ func (d *Dir) Sweep(ctx context.Context, progress func(tree.Progress)) (Swept, e
 	for _, name := range names {
 		if err := ctx.Err(); err != nil {
 			return out, err
+		}
+		if d.isTaken(name) {
+			out.Busy++
+			continue
 		}
 		errs = append(errs, d.sweepEntry(ctx, name, progress, &out))
 	}

@@ -71,6 +71,29 @@ func TestSweepLeavesNothing(t *testing.T) {
 	}
 }
 
+// What its holder has put into the trash is the holder's to remove: a sweep of the same
+// program, which may be ended in the middle, leaves it alone.
+func TestSweepLeavesWhatItsHolderRemoves(t *testing.T) {
+	d := openState(t)
+	l := newSession(t, d)
+	entry, err := l.Trash()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.Sweep(t.Context(), nil); err != nil || got.Entries != 0 || got.Busy != 1 {
+		t.Errorf("Sweep = %+v, %v, want one busy entry", got, err)
+	}
+	if err := d.SweepEntry(t.Context(), entry, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := below(t, filepath.Join(d.Path(), "trash")); len(got) != 0 {
+		t.Errorf("left: %q", got)
+	}
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Sweeps and creations at once, in several directories' handles as several crofts
 // have them: each entry goes once, and no new session is taken for a leftover.
 func TestSweepsAndCreationsAtOnce(t *testing.T) {
@@ -186,6 +209,9 @@ func TestSweepNamesWhatStays(t *testing.T) {
 		t.Skipf("needs a file system with immutable files: %v", err)
 	}
 	defer setImmutable(stuck, false)
+	if err := l.Release(); err != nil { // from here on the entry is any sweep's
+		t.Fatal(err)
+	}
 	got, err := d.Sweep(t.Context(), nil)
 	if !errors.Is(err, fault.NotAvailable) || got.Entries != 1 {
 		t.Errorf("Sweep = %+v, %v, want one entry and not_available", got, err)
