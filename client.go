@@ -2,6 +2,7 @@ package croft
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
@@ -65,6 +66,8 @@ type Client struct {
 	sweeps   sync.WaitGroup
 	stop     context.CancelFunc // ends the sweeps
 
+	calls sync.WaitGroup // under way; none begins when closed is set
+
 	mu     sync.Mutex
 	held   map[state.ID]*Session // sessions whose lock this client holds
 	closed bool
@@ -101,17 +104,70 @@ func Open(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// sweepTrash removes what was left in the trash. Whatever cannot be removed stays
-// for the next sweep.
+// sweepTrash removes disposable sessions whose holder was killed, and what was left in
+// the trash. Whatever cannot be removed stays for the next sweep.
 func (c *Client) sweepTrash(ctx context.Context) {
+	if err := c.deleteDisposable(ctx); err != nil && ctx.Err() == nil {
+		c.log.Warn("a session that its program left behind could not be removed; the next start tries again", "error", err)
+	}
 	if _, err := c.dir.Sweep(ctx, nil); err != nil && ctx.Err() == nil {
 		c.log.Warn("some of the trash could not be removed; the next start tries again", "error", err)
 	}
 }
 
-// Close ends what the client itself runs: the sweep and the starter of wardens.
-// Sessions that are still live are shut down without being saved; their
-// workspaces stay. It is safe to call more than once.
+// deleteDisposable deletes the disposable sessions that nobody holds: their holder
+// deletes them himself, so he was killed. The lock decides, not the record: a holder
+// that lives makes Delete fail with session_busy, and one that ends in between has
+// deleted the session.
+func (c *Client) deleteDisposable(ctx context.Context) error {
+	all, err := c.dir.List()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, l := range all {
+		var k kept
+		if l.Err != nil || l.Record.Kept != nil || json.Unmarshal(l.Record.Options, &k) != nil || !k.Disposable {
+			continue
+		}
+		if c.holds(l.ID) {
+			continue
+		}
+		switch err := c.Delete(ctx, l.ID.String()); {
+		case errors.Is(err, fault.SessionBusy), errors.Is(err, fault.SessionNotFound):
+		default:
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// holds reports whether this client has the session's lock.
+func (c *Client) holds(id state.ID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.held[id] != nil
+}
+
+// begin registers a call that uses the client's descriptors, or refuses it when the
+// client is closed. Close waits for end.
+func (c *Client) begin() (end func(), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, errClientClosed()
+	}
+	c.calls.Add(1)
+	return c.calls.Done, nil
+}
+
+func errClientClosed() error {
+	return &fault.Error{Code: fault.NotAvailable, Message: "the client is closed", Retry: fault.RetryNo}
+}
+
+// Close ends what the client itself runs: the sweep and the starter of wardens. It
+// waits for calls under way. Sessions that are still live are then shut down without
+// being saved; their workspaces stay. It is safe to call more than once.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -121,11 +177,12 @@ func (c *Client) Close() error {
 	c.closed = true
 	left := slices.Collect(maps.Values(c.held))
 	c.mu.Unlock()
+	c.stop()
 	var errs []error
 	for _, s := range left {
-		errs = append(errs, s.abandon())
+		errs = append(errs, s.abandonInTurn())
 	}
-	c.stop()
+	c.calls.Wait()
 	c.sweeps.Wait()
 	errs = append(errs, c.launcher.Close(), c.dir.Close())
 	return errors.Join(errs...)
@@ -137,7 +194,7 @@ func (c *Client) hold(s *Session) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return &fault.Error{Code: fault.NotAvailable, Message: "the client is closed", Retry: fault.RetryNo}
+		return errClientClosed()
 	}
 	c.held[s.id] = s
 	return nil
@@ -173,6 +230,11 @@ func (c *Client) Get(ctx context.Context, id string) (Info, error) {
 	if err := ctx.Err(); err != nil {
 		return Info{}, err
 	}
+	end, err := c.begin()
+	if err != nil {
+		return Info{}, err
+	}
+	defer end()
 	sid, err := state.ParseID(id)
 	if err != nil {
 		return Info{}, err
@@ -190,6 +252,11 @@ func (c *Client) List(ctx context.Context) ([]Info, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	end, err := c.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	all, err := c.dir.List()
 	if err != nil {
 		return nil, err

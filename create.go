@@ -35,6 +35,10 @@ type CreateOptions struct {
 	// PrivateHome makes HOME a private directory that ends with the session instead
 	// of the workspace, so that a caller's project does not fill with caches.
 	PrivateHome bool
+	// Disposable says that nothing of the session is worth keeping: if this program ends
+	// without deleting it, be it killed, the next client on the state directory does. A
+	// workspace that was kept because its save failed is not touched.
+	Disposable bool
 	// Policy is what commands may touch. Nil: the client's.
 	Policy *policy.Policy
 	// Snapshot is the kind of snapshot that Stop saves and a resume restores. Nil: none.

@@ -29,6 +29,11 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	end, err := c.begin()
+	if err != nil {
+		return err
+	}
+	defer end()
 	sid, err := state.ParseID(id)
 	if err != nil {
 		return err

@@ -72,6 +72,7 @@ func shellWords(cmd Command) []string {
 }
 
 func (s *Session) exec(ctx context.Context, cmd Command) (*Result, error) {
+	caller := ctx
 	ctx, done := s.execs.begin(ctx)
 	defer done()
 	cell, env, err := s.cellForExec(ctx)
@@ -93,6 +94,11 @@ func (s *Session) exec(ctx context.Context, cmd Command) (*Result, error) {
 		Stdin: cmd.Stdin, Stdout: cmd.Stdout, Stderr: cmd.Stderr, Files: cmd.Files,
 		Timeout: cmd.Timeout, OutputLimit: cmd.OutputLimit,
 	})
+	if err != nil && errors.Is(context.Cause(ctx), errSessionEnds) && caller.Err() == nil {
+		// Nobody cancelled the call, so it must not look as if its caller had.
+		err = &fault.Error{Code: fault.NotAvailable, Op: "exec", Reason: "session_stopped", Retry: fault.RetryUnknown,
+			Message: "the session was stopped while the command ran; start it and run the command again", Err: errSessionEnds}
+	}
 	return (*Result)(res), err
 }
 

@@ -23,6 +23,8 @@ type kept struct {
 	PassEnv     []string          `json:"pass_env,omitempty"`
 	PrivateHome bool              `json:"private_home,omitempty"`
 	Mounts      []string          `json:"mounts,omitempty"`
+	// Disposable: the session goes when its holder has ended without deleting it.
+	Disposable bool `json:"disposable,omitempty"`
 	// Generated says that croft chose the place of the workspace.
 	Generated bool `json:"generated,omitempty"`
 }
@@ -62,10 +64,16 @@ func (c *Client) newRecord(opts CreateOptions) (state.Record, error) {
 		return state.Record{}, err
 	}
 	rec.ExposedPorts = ports
+	for _, g := range slices.Concat(m.Grants, opts.Grants) {
+		if within(resolveExisting(filepath.Clean(g.Path)), resolveExisting(c.dir.Path())) {
+			return state.Record{}, &fault.Error{Code: fault.InvalidArgument, Op: "create", Path: g.Path, Reason: "grant_refused", Retry: fault.RetryNo,
+				Message: "this path lies in croft's own state, which no session may reach"}
+		}
+	}
 	for _, g := range opts.Grants {
 		rec.Grants = append(rec.Grants, state.Grant{Path: g.Path, ReadOnly: g.ReadOnly, Description: g.Description, HostPath: g.HostPath})
 	}
-	k := kept{Env: opts.Env, PassEnv: opts.PassEnv, PrivateHome: opts.PrivateHome, Generated: opts.Root == ""}
+	k := kept{Env: opts.Env, PassEnv: opts.PassEnv, PrivateHome: opts.PrivateHome, Disposable: opts.Disposable, Generated: opts.Root == ""}
 	if k.BaseDir, err = filepath.Abs(opts.BaseDir); err != nil {
 		return state.Record{}, invalidOption("base_dir", err)
 	}

@@ -100,7 +100,8 @@ func (s *Session) borrowed(ctx context.Context, fn func(context.Context, *Sessio
 func (s *Session) cleanUp(ctx context.Context, keep bool) (*State, error) {
 	leave, err := s.enter(context.WithoutCancel(ctx))
 	if err != nil {
-		return nil, err
+		st := s.State()
+		return &st, err
 	}
 	defer leave()
 	after := context.WithoutCancel(ctx)

@@ -45,6 +45,11 @@ func (c *Client) Create(ctx context.Context, opts CreateOptions) (*Session, erro
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	end, err := c.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	rec, err := c.newRecord(opts)
 	if err != nil {
 		return nil, err
@@ -104,6 +109,11 @@ func (c *Client) Resume(ctx context.Context, id string) (*Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	end, err := c.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	sid, err := state.ParseID(id)
 	if err != nil {
 		return nil, err
@@ -132,7 +142,12 @@ func (c *Client) ResumeState(ctx context.Context, st State, opts ResumeOptions) 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	st, err := st.Rebind(opts.Manifest)
+	end, err := c.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	st, err = st.Rebind(opts.Manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -192,6 +207,16 @@ func (s *Session) letGo() error {
 		return err
 	}
 	return errors.Join(err, lock.Release())
+}
+
+// abandonInTurn is abandon once no other call changes the session's life.
+func (s *Session) abandonInTurn() error {
+	leave, err := s.takeTurn(context.Background())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return s.abandon()
 }
 
 // abandon ends what is live without saving, for a client that closes.

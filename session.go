@@ -2,6 +2,7 @@ package croft
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/croftdev/croft/event"
@@ -120,7 +121,18 @@ func (s *Session) Receipt() (policy.Receipt, error) {
 	if s.cell == nil {
 		return policy.Receipt{}, notStarted("receipt")
 	}
-	return s.cell.Receipt(), nil
+	receipt := s.cell.Receipt()
+	if s.tree == nil {
+		return receipt, nil
+	}
+	for _, g := range s.tree.GrantRoots() {
+		if g.Missing || g.Void {
+			receipt.NotEnforced = append(slices.Clone(receipt.NotEnforced), policy.NotEnforced{
+				Asked: "grant:" + g.Path, Reason: "nothing was at this path when the session started, or the root of the file system was",
+			})
+		}
+	}
+	return receipt, nil
 }
 
 // BeforeStop registers a function that runs at Close and at the end of
@@ -140,8 +152,21 @@ func (s *Session) BeforeStop(fn func(context.Context) error) error {
 }
 
 // enter waits for the turn to change the session's life and returns the function
-// that ends it.
+// that ends it. A client that is closed meanwhile waits for that function.
 func (s *Session) enter(ctx context.Context) (leave func(), err error) {
+	end, err := s.c.begin()
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.takeTurn(ctx)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	return func() { done(); end() }, nil
+}
+
+func (s *Session) takeTurn(ctx context.Context) (leave func(), err error) {
 	select {
 	case s.turn <- struct{}{}:
 		return func() { <-s.turn }, nil

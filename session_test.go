@@ -8,9 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/croftdev/croft"
 	"github.com/croftdev/croft/snapshot"
@@ -287,3 +289,118 @@ func TestDeleteEndsALiveSession(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// TestStateIsNeverShown grants what contains croft's state: the grant is in force, the
+// state is not there.
+func TestStateIsNeverShown(t *testing.T) {
+	base := t.TempDir()
+	dir := filepath.Join(base, "state")
+	c := openClient(t, croft.Config{Dir: dir})
+	if _, err := c.Create(t.Context(), croft.CreateOptions{Grants: []croft.Grant{{Path: filepath.Join(dir, "sessions")}}}); !errors.Is(err, croft.InvalidArgument) {
+		t.Errorf("a grant in croft's state: %v, want invalid_argument", err)
+	}
+	for _, opts := range []croft.CreateOptions{
+		{Grants: []croft.Grant{{Path: base}}},
+		{Grants: []croft.Grant{{Path: base, ReadOnly: true}}},
+		{Root: base, AllowHome: true},
+	} {
+		s := started(t, c, opts)
+		// The control: the host's directory holds this session.
+		if _, err := os.Stat(filepath.Join(dir, "sessions", s.ID())); err != nil {
+			t.Fatal(err)
+		}
+		if got := sh(t, s, "ls -A "+dir+"; touch "+dir+"/planted 2>/dev/null; true"); got != "" {
+			t.Errorf("commands see croft's state: %q", got)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "planted")); err == nil {
+			t.Error("a command wrote into croft's state")
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDisposableSessionsAreSwept leaves two sessions behind as a killed program does; only
+// the one that said so goes.
+func TestDisposableSessionsAreSwept(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	first, err := croft.Open(croft.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := started(t, first, croft.CreateOptions{Disposable: true})
+	stays := started(t, first, croft.CreateOptions{})
+	second := openClient(t, croft.Config{Dir: dir})
+	if _, err := second.Get(t.Context(), gone.ID()); err != nil {
+		t.Errorf("a disposable session that is held was swept: %v", err)
+	}
+	if err := first.Close(); err != nil { // lets both go without deleting either
+		t.Fatal(err)
+	}
+	third, err := croft.Open(croft.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer third.Close()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		_, err := third.Get(t.Context(), gone.ID())
+		if errors.Is(err, croft.SessionNotFound) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the disposable session is still there: %v", err)
+		}
+		runtime.Gosched()
+	}
+	if _, err := third.Get(t.Context(), stays.ID()); err != nil {
+		t.Errorf("a session that was to stay is gone: %v", err)
+	}
+}
+
+// TestExecEndedByStop: the caller cancelled nothing, so the error is no cancellation.
+func TestExecEndedByStop(t *testing.T) {
+	c := openClient(t, croft.Config{})
+	s := started(t, c, croft.CreateOptions{})
+	begun, ended := make(chan struct{}), make(chan error, 1)
+	var once sync.Once
+	go func() {
+		_, err := s.Exec(t.Context(), croft.Command{Shell: "echo up; sleep 1000",
+			Stdout: writerFunc(func(p []byte) (int, error) { once.Do(func() { close(begun) }); return len(p), nil })})
+		ended <- err
+	}()
+	<-begun
+	if err := s.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, croft.NotAvailable) || errors.Is(err, context.Canceled) {
+		t.Errorf("Exec error = %v, want not_available and no cancellation", err)
+	}
+}
+
+// TestClientCloseMeetsOthers closes a client under calls of every kind; the race
+// detector looks on.
+func TestClientCloseMeetsOthers(t *testing.T) {
+	for range 10 {
+		c, err := croft.Open(croft.Config{Dir: filepath.Join(t.TempDir(), "state")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := started(t, c, croft.CreateOptions{})
+		var wg sync.WaitGroup
+		for _, call := range []func(){
+			func() { _, _ = c.Create(t.Context(), croft.CreateOptions{}) },
+			func() { _ = c.Delete(t.Context(), s.ID()) },
+			func() { _ = s.Start(t.Context()) },
+			func() { _, _ = s.Exec(t.Context(), croft.Command{Argv: []string{"true"}}) },
+			func() { _ = s.Close(t.Context()) },
+			func() { _, _ = c.List(t.Context()) },
+		} {
+			wg.Go(call)
+		}
+		if err := c.Close(); err != nil {
+			t.Errorf("Client.Close: %v", err)
+		}
+		wg.Wait()
+	}
+}

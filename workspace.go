@@ -51,7 +51,7 @@ func (s *Session) prepareWorkspace(ctx context.Context) error {
 	if rec.RootOwned {
 		place = s.lock.WorkspacePath()
 	}
-	exists, err := isDir(place)
+	exists, err := isDir(place, rec.RootOwned)
 	if err != nil {
 		return err
 	}
@@ -88,8 +88,12 @@ func (s *Session) forgetReady(rec state.Record) error {
 	return s.save(rec)
 }
 
-func isDir(path string) (bool, error) {
-	fi, err := os.Stat(path)
+func isDir(path string, owned bool) (bool, error) {
+	stat := os.Stat
+	if owned {
+		stat = os.Lstat // nothing of croft's makes a link there
+	}
+	fi, err := stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
@@ -199,6 +203,9 @@ func (s *Session) ensureCell(ctx context.Context) error {
 		SessionID: s.ID(), Policy: s.plan.policy, Owned: rec.RootOwned, UID: rec.UID,
 		Workspace:   confine.Bind{Path: tree.Path(), Dir: tree.Dir(), Target: s.seenRoot()},
 		PrivateHome: s.plan.kept.PrivateHome,
+		// Records are trusted and hold grants: a command that could write them would
+		// choose its own at the next start.
+		Hidden: []string{resolveExisting(s.c.dir.Path())},
 	}
 	for _, g := range tree.GrantRoots() {
 		if g.Missing || g.Void {

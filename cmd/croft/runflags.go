@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -70,10 +71,18 @@ func (f *runFlags) options(a *app) (croft.WithOptions, error) {
 	case f.manifest == "":
 		o.Root = wd
 	}
+	o.Disposable = !f.keeps() // a croft that is killed leaves it to the next one
 	// Without a manifest this is somebody's project, which should not fill with caches.
 	o.PrivateHome = f.manifest == ""
 	if o.Grants, err = f.grantList(wd); err != nil {
 		return croft.WithOptions{}, err
+	}
+	// The library takes a path that may come into being later; a person who types one that
+	// is not there has mistyped it.
+	for _, g := range o.Grants {
+		if _, err := os.Stat(g.Path); err != nil {
+			return croft.WithOptions{}, usagef("--grant %s cannot be reached: %v", g.Path, errors.Unwrap(err))
+		}
 	}
 	if o.Env, err = readEnv(f.envFiles, f.env); err != nil {
 		return croft.WithOptions{}, err

@@ -36,6 +36,10 @@ type Spec struct {
 	// see [ChooseUID]. It is ignored for an ordinary user, whose commands run under his
 	// own uid.
 	UID int
+	// Hidden are absolute canonical host directories that commands never see, wherever they
+	// would lie below what they do see: an empty directory of the cell's own is there
+	// instead. The tier none hides nothing.
+	Hidden []string
 	// SearchPath is the PATH whose toolchains commands may read. Empty: this process's.
 	SearchPath string
 }

@@ -97,6 +97,7 @@ func layout(spec Spec, host hostView) (setup, []*os.File, error) {
 	if !spec.Owned {
 		s.Protected = spec.Policy.ProtectedNames()
 	}
+	hide(&s, spec.Hidden)
 	placeHome(&s, spec)
 	s.Items = append(s.Items, accountItems(s.User, s.Home)...)
 	s.Items = sortItems(s.Items)
@@ -161,6 +162,19 @@ func checkSpec(spec *Spec) error {
 		spec.SearchPath = os.Getenv("PATH")
 	}
 	return nil
+}
+
+// hide covers each host directory of the list, wherever an item shows it, with an empty
+// file system of the cell's own.
+func hide(s *setup, hidden []string) {
+	for _, dir := range hidden {
+		for _, it := range s.Items {
+			if it.Kind == itemBind && dir != it.Source && within(dir, it.Source) {
+				target := filepath.Join(it.Target, strings.TrimPrefix(dir, it.Source))
+				s.Items = append(s.Items, item{Kind: itemTmpfs, Target: target, Mode: 0o700})
+			}
+		}
+	}
 }
 
 func layoutNone(s *setup, spec Spec) {
