@@ -18,7 +18,8 @@ const progressDelay = 400 * time.Millisecond
 // progress shows on a terminal how far the work on a large tree has come, one bar
 // at a time, and leaves nothing behind. On anything else it shows nothing.
 type progress struct {
-	out *os.File // nil: show nothing
+	out   *os.File // nil: show nothing
+	delay time.Duration
 
 	mu      sync.Mutex
 	stopped bool
@@ -32,15 +33,21 @@ func newProgress(stderr *os.File) *progress {
 	if !term.IsTerminal(int(stderr.Fd())) {
 		return &progress{}
 	}
-	return &progress{out: stderr}
+	return &progress{out: stderr, delay: progressDelay}
+}
+
+// callback returns what the library is to tell its progress to: nil if nobody sees
+// it, since finding out how much there is to copy costs a walk.
+func (p *progress) callback() func(croft.Progress) {
+	if p.out == nil {
+		return nil
+	}
+	return p.update
 }
 
 // update takes the library's word. It is called from the goroutines that do the
 // work and only notes numbers; the drawing has its own pace.
 func (p *progress) update(u croft.Progress) {
-	if p.out == nil {
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
@@ -51,7 +58,7 @@ func (p *progress) update(u croft.Progress) {
 		p.op, p.since = u.Op, time.Now()
 	}
 	if p.bar == nil {
-		if time.Since(p.since) < progressDelay {
+		if time.Since(p.since) < p.delay {
 			return
 		}
 		p.bars = mpb.New(mpb.WithOutput(p.out), mpb.WithWidth(48), mpb.WithAutoRefresh())
