@@ -56,7 +56,7 @@ func (a *app) run(f *runFlags, argv []string) error {
 	defer stop()
 	bar := newProgress(a.stderr)
 	defer bar.stop()
-	client, err := croft.Open(croft.Config{Logger: logger, OnProgress: bar.callback(), NoEventLog: !f.keep})
+	client, err := croft.Open(croft.Config{Logger: logger, OnProgress: bar.callback(), NoEventLog: !f.keeps()})
 	if err != nil {
 		return err
 	}

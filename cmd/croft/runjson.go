@@ -47,7 +47,7 @@ type errorObject struct {
 
 // codeCanceled stands in an errorObject for the end of croft's own context, which
 // has no code in the library.
-const codeCanceled croft.Code = "canceled"
+const codeCanceled croft.Code = "cancelled"
 
 // codeFailed stands there for an error without a code, such as a file of the
 // command line that cannot be read.
