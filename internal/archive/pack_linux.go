@@ -118,7 +118,7 @@ func packError(err error) error {
 	}
 	fe := &fault.Error{Code: fault.WorkspaceArchiveReadError, Op: "persist", Message: "the workspace could not be archived", Err: err}
 	if fault.Canceled(err) {
-		fe.Reason, fe.Message, fe.Retry = "canceled", "archiving the workspace was cancelled", fault.RetryYes
+		fe.Reason, fe.Message, fe.Retry = "cancelled", "archiving the workspace was cancelled", fault.RetryYes
 	}
 	if ee, ok := errors.AsType[*entryError](err); ok {
 		fe.Path = ee.rel

@@ -59,7 +59,7 @@ func (u *unpacker) fault(ctx context.Context, err error) error {
 		Message: "the archive could not be unpacked", Err: err,
 	}
 	if ctx.Err() != nil {
-		fe.Reason, fe.Message, fe.Retry, fe.Err = "canceled", "unpacking the archive was cancelled", fault.RetryYes, ctx.Err()
+		fe.Reason, fe.Message, fe.Retry, fe.Err = "cancelled", "unpacking the archive was cancelled", fault.RetryYes, ctx.Err()
 		return fe
 	}
 	me, ok := errors.AsType[*memberError](err)

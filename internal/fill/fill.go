@@ -365,6 +365,6 @@ func (a *applier) workspace(name string, err error) error {
 }
 
 func (a *applier) canceled(err error) error {
-	return &fault.Error{Code: fault.WorkspaceArchiveWriteError, Op: "apply", Reason: "canceled",
+	return &fault.Error{Code: fault.WorkspaceArchiveWriteError, Op: "apply", Reason: "cancelled",
 		Message: "filling the workspace was cancelled", Retry: fault.RetryYes, Err: err}
 }
