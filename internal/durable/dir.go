@@ -180,10 +180,17 @@ func (d *Dir) Names() ([]string, error) {
 
 func (d *Dir) again() (*Dir, error) { return open(d.fd(), ".", unix.O_NOFOLLOW) }
 
-// Lock takes the exclusive lock on the directory itself and reports whether it
-// got it. The lock lasts until the returned directory is closed or the process
-// ends; children made by fork and exec do not hold it.
-func (d *Dir) Lock() (*Dir, bool, error) {
+// Held is the exclusive lock on a directory.
+type Held struct{ dir *Dir }
+
+// Close lets the lock go now, also where a child that was forked meanwhile and has
+// not yet reached its exec still has the descriptor.
+func (h *Held) Close() error { return errors.Join(Unlock(h.dir.f), h.dir.Close()) }
+
+// Lock takes the exclusive lock on the directory itself and reports whether it got
+// it. The lock lasts until it is closed or the process ends; children made by fork
+// and exec do not hold it.
+func (d *Dir) Lock() (*Held, bool, error) {
 	again, err := d.again()
 	if err != nil {
 		return nil, false, err
@@ -192,7 +199,7 @@ func (d *Dir) Lock() (*Dir, bool, error) {
 	if err != nil || !got {
 		return nil, false, errors.Join(err, again.Close())
 	}
-	return again, true, nil
+	return &Held{again}, true, nil
 }
 
 // SameAs reports whether the entry name of d is now, without following a link,

@@ -26,6 +26,10 @@ type Dir struct {
 
 	mu    sync.Mutex
 	taken map[string]bool // entries of the trash that whoever put them there removes
+
+	// unborn is held while a sweep looks at a directory that had no session's name yet.
+	// It locks the directory for that moment, which may have got its name meanwhile.
+	unborn sync.Mutex
 }
 
 // Open opens the state directory at path and makes what is missing of it, with

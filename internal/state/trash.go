@@ -36,6 +36,7 @@ func (l *Lock) Trash() (entry string, err error) {
 // SweepEntry removes one entry of the trash, like [Dir.Sweep].
 func (d *Dir) SweepEntry(ctx context.Context, entry string, progress func(tree.Progress)) error {
 	defer d.giveUp(entry)
+	d.afterUnborn()
 	return sweepError(d.sweepEntry(ctx, entry, progress, &Swept{}))
 }
 
@@ -160,7 +161,17 @@ func (d *Dir) dropUnborn() error {
 	return errors.Join(errs...)
 }
 
+// afterUnborn waits until no sweep of d looks at a directory under the name it had
+// before it was a session's. A short life can end within that moment; its directory
+// would be found locked, taken for one that is being removed, and left in the trash.
+func (d *Dir) afterUnborn() {
+	d.unborn.Lock()
+	defer d.unborn.Unlock()
+}
+
 func (d *Dir) dropIfUnborn(name string) error {
+	d.unborn.Lock()
+	defer d.unborn.Unlock()
 	dir, err := d.sessions.OpenDir(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
