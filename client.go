@@ -149,9 +149,12 @@ func (c *Client) holds(id state.ID) bool {
 	return c.held[id] != nil
 }
 
-// begin registers a call that uses the client's descriptors, or refuses it when the
-// client is closed. Close waits for end.
-func (c *Client) begin() (end func(), err error) {
+// begin registers a call that uses the client's descriptors, or refuses it when ctx has
+// ended or the client is closed. Close waits for end.
+func (c *Client) begin(ctx context.Context) (end func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -227,10 +230,7 @@ type Info struct {
 // Get returns what is known of one session. The errors are invalid_argument for
 // what is no id, session_not_found and state_corrupt.
 func (c *Client) Get(ctx context.Context, id string) (Info, error) {
-	if err := ctx.Err(); err != nil {
-		return Info{}, err
-	}
-	end, err := c.begin()
+	end, err := c.begin(ctx)
 	if err != nil {
 		return Info{}, err
 	}
@@ -249,10 +249,7 @@ func (c *Client) Get(ctx context.Context, id string) (Info, error) {
 // List returns every session of the state directory, oldest first, and those
 // whose record cannot be read last, with their error.
 func (c *Client) List(ctx context.Context) ([]Info, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	end, err := c.begin()
+	end, err := c.begin(ctx)
 	if err != nil {
 		return nil, err
 	}

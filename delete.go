@@ -26,10 +26,7 @@ import (
 // The errors are invalid_argument for what is no id, session_not_found, and
 // session_busy while another process holds the session.
 func (c *Client) Delete(ctx context.Context, id string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	end, err := c.begin()
+	end, err := c.begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -93,16 +90,20 @@ func (c *Client) takeForDelete(ctx context.Context, id state.ID) (*Session, erro
 			return nil, errors.Join(err, lock.Release())
 		}
 	}
-	if err := c.hold(s); err != nil {
-		return nil, errors.Join(err, lock.Release())
-	}
 	// The deletion's events go on from those in the session's own log. A log that cannot
 	// be read must not keep the session from being deleted.
 	last, err := event.LastSeq(filepath.Join(lock.Path(), state.EventsName), s.ID())
 	if err != nil {
 		c.log.Warn("the event log of a session that is deleted cannot be read", "session", s.ID(), "error", err)
 	}
-	return s, s.useRecorder(c.cfg.Sinks, last)
+	if err := s.useRecorder(c.cfg.Sinks, last); err != nil {
+		return nil, errors.Join(err, lock.Release())
+	}
+	// From here on other calls find the session, so it has all that they use.
+	if err := c.hold(s); err != nil {
+		return nil, errors.Join(err, s.closeEvents(context.WithoutCancel(ctx)), lock.Release())
+	}
+	return s, nil
 }
 
 // deleteOwned deletes the held session. Its own event log goes with its directory, so

@@ -42,10 +42,7 @@ type ResumeOptions struct {
 // Start. A manifest that asks for what croft cannot do yet (accounts, storage mounts,
 // git_repo, host_path) is refused here, before anything is written.
 func (c *Client) Create(ctx context.Context, opts CreateOptions) (*Session, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	end, err := c.begin()
+	end, err := c.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -106,10 +103,7 @@ func (s *Session) taken(ctx context.Context, op event.Op) (*Session, error) {
 // errors are invalid_argument for what is no id, session_not_found, state_corrupt,
 // and session_busy while another process, or a Session of this one, holds it.
 func (c *Client) Resume(ctx context.Context, id string) (*Session, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	end, err := c.begin()
+	end, err := c.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -139,10 +133,7 @@ func (c *Client) Resume(ctx context.Context, id string) (*Session, error) {
 // workspace Start restores from the state's snapshot. A state of another program's
 // sessions is invalid_argument, as is one whose host paths are not bound by opts.
 func (c *Client) ResumeState(ctx context.Context, st State, opts ResumeOptions) (*Session, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	end, err := c.begin()
+	end, err := c.begin(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -152,9 +152,11 @@ func (s *Session) BeforeStop(fn func(context.Context) error) error {
 }
 
 // enter waits for the turn to change the session's life and returns the function
-// that ends it. A client that is closed meanwhile waits for that function.
+// that ends it. A client that is closed meanwhile waits for that function. A context
+// that has ended already keeps nobody from a turn that is free: Close must end what is
+// live also then.
 func (s *Session) enter(ctx context.Context) (leave func(), err error) {
-	end, err := s.c.begin()
+	end, err := s.c.begin(context.WithoutCancel(ctx))
 	if err != nil {
 		return nil, err
 	}

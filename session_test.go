@@ -404,3 +404,20 @@ func TestClientCloseMeetsOthers(t *testing.T) {
 		wg.Wait()
 	}
 }
+
+// TestCloseWithAnEndedContext: a deferred Close after a Ctrl-C must leave no process.
+func TestCloseWithAnEndedContext(t *testing.T) {
+	c := openClient(t, croft.Config{})
+	s := started(t, c, croft.CreateOptions{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Close(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("Close: %v", err)
+	}
+	if s.Running() {
+		t.Error("the session still runs")
+	}
+	if _, err := s.Receipt(); !errors.Is(err, croft.NotAvailable) {
+		t.Errorf("the warden still runs: %v", err)
+	}
+}
