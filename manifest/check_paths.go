@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/croftdev/croft/internal/document"
 	"github.com/croftdev/croft/internal/fault"
 )
 
@@ -24,15 +25,15 @@ const maxComponents = 255
 type located struct {
 	name  string // as it was written
 	dir   string // path of what holds it
-	at    position
-	place *trail
+	at    document.Position
+	place *document.Place
 }
 
 // paths are the entries that a manifest puts into the workspace.
 type paths struct {
 	all []placed
 	// targets are the places of the mount_path fields.
-	targets map[*Mount]position
+	targets map[*Mount]document.Position
 }
 
 // placed is one entry with its path; entry is nil while or if it cannot be read.
@@ -56,7 +57,7 @@ func (p *paths) fill(slot int, e Entry) { p.all[slot].entry = e }
 // whether it may stand there. The path is of use for what lies below in any case.
 func (r *reader) entryName(at located) (string, bool) {
 	refuse := func(path, reason, problem string) (string, bool) {
-		r.refusePath(at.at, at.place, fault.InvalidManifestPath, reason, path, problem)
+		r.RefusePath(at.at, at.place, fault.InvalidManifestPath, reason, path, problem)
 		return at.dir, false
 	}
 	if strings.ContainsRune(at.name, 0) {
@@ -94,13 +95,13 @@ func (r *reader) checkPaths(m *Manifest) {
 			continue
 		}
 		if other, doubled := first[p.path]; doubled {
-			r.refusePath(p.at, p.place, fault.InvalidManifestPath, "duplicate", p.path,
-				fmt.Sprintf("two entries for one path; the first is %s in line %d", other.place, other.at.line))
+			r.RefusePath(p.at, p.place, fault.InvalidManifestPath, "duplicate", p.path,
+				fmt.Sprintf("two entries for one path; the first is %s in line %d", other.place, other.at.Line))
 			continue
 		}
 		first[p.path] = p
 		if p.path == "." && p.entry != nil && !isTree(p.entry) {
-			r.refusePath(p.at, p.place, fault.InvalidManifestPath, "not_directory", ".",
+			r.RefusePath(p.at, p.place, fault.InvalidManifestPath, "not_directory", ".",
 				fmt.Sprintf("a %s cannot be the workspace itself; give it a name", p.entry.Type()))
 		}
 	}
@@ -110,8 +111,8 @@ func (r *reader) checkPaths(m *Manifest) {
 			continue
 		}
 		if file := above.file(p.path); file != nil {
-			r.refusePath(p.at, p.place, fault.InvalidManifestPath, "below_file", p.path,
-				fmt.Sprintf("the entry lies below a file, %s in line %d", file.place, file.at.line))
+			r.RefusePath(p.at, p.place, fault.InvalidManifestPath, "below_file", p.path,
+				fmt.Sprintf("the entry lies below a file, %s in line %d", file.place, file.at.Line))
 		}
 	}
 	r.checkTargets(m)
@@ -161,15 +162,15 @@ func (r *reader) checkTargets(m *Manifest) {
 		if !written {
 			at = p.at
 		}
-		place := child(p.place, "mount_path")
+		place := document.Child(p.place, "mount_path")
 		target, err := mountTarget(m.root(), p.path, mount)
 		if e, ok := errors.AsType[*fault.Error](err); ok {
-			r.refusePath(at, place, e.Code, e.Reason, e.Path, e.Message)
+			r.RefusePath(at, place, e.Code, e.Reason, e.Path, e.Message)
 			continue
 		}
 		if other, doubled := first[target]; doubled {
-			r.refuse(at, place, fault.MountConfigInvalid, "duplicate",
-				fmt.Sprintf("two mounts at %s; the first is %s in line %d", target, other.place, other.at.line))
+			r.Refuse(at, place, fault.MountConfigInvalid, "duplicate",
+				fmt.Sprintf("two mounts at %s; the first is %s in line %d", target, other.place, other.at.Line))
 			continue
 		}
 		first[target] = p

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"unicode/utf8"
 
+	"github.com/croftdev/croft/internal/document"
 	"github.com/croftdev/croft/internal/fault"
 )
 
@@ -53,20 +54,20 @@ func (m *Manifest) form() (ordered, error) {
 }
 
 // weigh returns what a form costs its reader, but for the bytes.
-func weigh(form any) weight {
-	w := weight{nodes: 1, height: 1}
+func weigh(form any) document.Weight {
+	w := document.Weight{Nodes: 1, Height: 1}
 	switch form := form.(type) {
 	case ordered:
 		for _, p := range form {
-			w.add(weigh(p.value))
+			w.Add(weigh(p.value))
 		}
 	case []ordered:
 		for _, item := range form {
-			w.add(weigh(item))
+			w.Add(weigh(item))
 		}
 	case []string:
 		for range form {
-			w.add(weight{nodes: 1, height: 1})
+			w.Add(document.Weight{Nodes: 1, Height: 1})
 		}
 	}
 	return w

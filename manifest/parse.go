@@ -3,21 +3,28 @@ package manifest
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
+	"github.com/croftdev/croft/internal/document"
 	"github.com/croftdev/croft/internal/fault"
 )
 
 // Format is the notation of a manifest.
-type Format string
+type Format = document.Format
 
 // The notations. Auto takes the one that Options.Name ends in, else JSON where the
 // first character is "{", else YAML.
 const (
-	Auto Format = ""
-	JSON Format = "json"
-	YAML Format = "yaml"
+	Auto = document.Auto
+	JSON = document.JSON
+	YAML = document.YAML
 )
+
+// reader turns nodes into the checked values of a manifest.
+type reader struct {
+	*document.Reader
+	untrusted bool
+	paths     paths
+}
 
 // Options says how to read a manifest. The zero value reads a trusted one.
 type Options struct {
@@ -57,20 +64,22 @@ func Parse(data []byte, opts Options) (*Manifest, error) {
 // "permissions" or "untrusted").
 func Check(data []byte, opts Options) (*Manifest, []*fault.Error) {
 	r := &reader{
-		name: cmp.Or(opts.Name, "manifest"), untrusted: opts.Untrusted, paths: paths{targets: map[*Mount]position{}},
+		Reader: document.NewReader(document.Source{
+			Noun: "manifest", Name: cmp.Or(opts.Name, "manifest"), Format: opts.Format,
+			Limits: document.Limits{Bytes: MaxBytes, Nodes: MaxNodes, Depth: MaxDepth, YAMLTokens: MaxYAMLTokens},
+		}),
+		untrusted: opts.Untrusted, paths: paths{targets: map[*Mount]document.Position{}},
 	}
-	tree, err := parseTree(data, opts)
-	if err != nil {
-		r.refuse(err.at, nil, err.code, err.reason, err.problem)
-		return nil, r.faults
+	tree := r.Parse(data)
+	if tree == nil {
+		return nil, r.Faults()
 	}
 	m := r.manifest(tree)
-	if len(r.faults) == 0 {
+	if r.OK() {
 		r.checkForm(m)
 	}
-	if len(r.faults) > 0 {
-		slices.SortStableFunc(r.faults, byPosition)
-		return nil, r.faults
+	if !r.OK() {
+		return nil, r.Faults()
 	}
 	return m, nil
 }
@@ -87,18 +96,8 @@ func (r *reader) checkForm(m *Manifest) {
 		panic(fmt.Sprintf("manifest: a normal form is no JSON: %v", err))
 	}
 	w := weigh(form)
-	w.bytes = len(data)
-	if err := w.check(position{1, 1}); err != nil {
-		r.refuse(err.at, nil, err.code, err.reason, err.problem+" with its defaults written out")
-	}
-}
-
-// byPosition orders faults by line and column.
-func byPosition(a, b *fault.Error) int {
-	return cmp.Or(
-		cmp.Compare(a.Details["line"].(int), b.Details["line"].(int)),
-		cmp.Compare(a.Details["column"].(int), b.Details["column"].(int)),
-	)
+	w.Bytes = len(data)
+	r.Weigh(w, " with its defaults written out")
 }
 
 // Checked returns a copy of m that went through the same checks as a parsed

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/croftdev/croft/internal/document"
 	"github.com/croftdev/croft/internal/fault"
 )
 
@@ -30,26 +31,26 @@ var entryTypes = []string{
 }
 
 // entries reads the entries of the directory dir.
-func (r *reader) entries(n *node, place *trail, dir string) Entries {
+func (r *reader) entries(n *document.Node, place *document.Place, dir string) Entries {
 	out := Entries{}
-	o, ok := r.object(n, place, nil)
+	o, ok := r.Object(n, place, nil)
 	if !ok {
 		return out
 	}
-	o.each(func(f field, place *trail) {
-		at := located{name: f.name, dir: dir, at: f.at, place: place}
+	o.Each(func(f document.Field, place *document.Place) {
+		at := located{name: f.Name, dir: dir, at: f.At, place: place}
 		name, ok := r.entryName(at)
 		slot := r.paths.reserve(at, name, ok)
-		if e := r.entry(f.value, place, name); e != nil {
+		if e := r.entry(f.Value, place, name); e != nil {
 			r.paths.fill(slot, e)
-			out = append(out, Named{Name: f.name, Entry: e})
+			out = append(out, Named{Name: f.Name, Entry: e})
 		}
 	})
 	return out
 }
 
 // entry reads one entry; dir is its path in the workspace.
-func (r *reader) entry(n *node, place *trail, dir string) Entry {
+func (r *reader) entry(n *document.Node, place *document.Place, dir string) Entry {
 	typ, ok := r.entryType(n, place, entryTypes)
 	if !ok {
 		return nil
@@ -58,7 +59,7 @@ func (r *reader) entry(n *node, place *trail, dir string) Entry {
 	if !simple {
 		return r.mount(n, place, typ)
 	}
-	o, _ := r.object(n, place, slices.Concat(metaFields, own))
+	o, _ := r.Object(n, place, slices.Concat(metaFields, own))
 	var (
 		e    Entry
 		meta = r.meta(o, typ != "file" && typ != "local_file")
@@ -68,7 +69,7 @@ func (r *reader) entry(n *node, place *trail, dir string) Entry {
 		e = &File{Meta: meta, Content: r.content(o)}
 	case "dir":
 		d := &Dir{Meta: meta}
-		if n, place := o.get("children"); n != nil && n.kind != null {
+		if n, place := o.Get("children"); n != nil && n.Kind != document.Null {
 			d.Children = r.entries(n, place, dir)
 		}
 		e = d
@@ -85,37 +86,37 @@ func (r *reader) entry(n *node, place *trail, dir string) Entry {
 }
 
 // entryType returns the type of an entry, one of types.
-func (r *reader) entryType(n *node, place *trail, types []string) (string, bool) {
-	if n.kind != object {
-		r.want(n, place, object)
+func (r *reader) entryType(n *document.Node, place *document.Place, types []string) (string, bool) {
+	if n.Kind != document.Object {
+		r.Want(n, place, document.Object)
 		return "", false
 	}
-	i := slices.IndexFunc(n.fields, func(f field) bool { return f.name == "type" })
-	place = child(place, "type")
+	i := slices.IndexFunc(n.Fields, func(f document.Field) bool { return f.Name == "type" })
+	place = document.Child(place, "type")
 	if i < 0 {
-		r.invalid(n.at, place, "missing_field", "the field \"type\" has to be there, one of %s", strings.Join(types, ", "))
+		r.Invalid(n.At, place, "missing_field", "the field \"type\" has to be there, one of %s", strings.Join(types, ", "))
 		return "", false
 	}
-	v := n.fields[i].value
-	typ, ok := r.text(v, place)
-	if ok && !contains(types, typ) {
-		r.invalid(v.at, place, "value", "unknown type %q; known here: %s", typ, strings.Join(types, ", "))
+	v := n.Fields[i].Value
+	typ, ok := r.Text(v, place)
+	if ok && !slices.Contains(types, typ) {
+		r.Invalid(v.At, place, "value", "unknown type %q; known here: %s", typ, strings.Join(types, ", "))
 		ok = false
 	}
 	return typ, ok
 }
 
 // meta reads what every entry has.
-func (r *reader) meta(o fieldsOf, isDir bool) Meta {
-	m := Meta{Description: o.optional("description"), Ephemeral: o.flag("ephemeral", false)}
-	if n, place := o.get("group"); n != nil && n.kind != null {
+func (r *reader) meta(o document.Fields, isDir bool) Meta {
+	m := Meta{Description: o.Optional("description"), Ephemeral: o.Flag("ephemeral", false)}
+	if n, place := o.Get("group"); n != nil && n.Kind != document.Null {
 		m.Group = r.entryGroup(n, place)
 	}
-	if n, place := o.get("is_dir"); n != nil && r.boolean(n, place, isDir) != isDir {
-		r.invalid(n.at, place, "value", "the type makes this %t; leave the field out", isDir)
+	if n, place := o.Get("is_dir"); n != nil && r.Boolean(n, place, isDir) != isDir {
+		r.Invalid(n.At, place, "value", "the type makes this %t; leave the field out", isDir)
 	}
 	p := DefaultPermissions
-	if n, place := o.get("permissions"); n != nil {
+	if n, place := o.Get("permissions"); n != nil {
 		p = r.permissions(n, place)
 	}
 	p.Directory = p.Directory || isDir
@@ -127,32 +128,32 @@ func (r *reader) meta(o fieldsOf, isDir bool) Meta {
 var permissionFields = []string{"owner", "group", "other", "directory"}
 
 // permissions reads permissions, an object or the text of ls(1).
-func (r *reader) permissions(n *node, place *trail) Permissions {
-	switch n.kind {
-	case text:
-		p, err := ParsePermissions(n.text)
+func (r *reader) permissions(n *document.Node, place *document.Place) Permissions {
+	switch n.Kind {
+	case document.Text:
+		p, err := ParsePermissions(n.Text)
 		if err != nil {
-			r.invalid(n.at, place, "permissions", "%q is not of the form %s", n.text, permissionHint(n.text))
+			r.Invalid(n.At, place, "permissions", "%q is not of the form %s", n.Text, permissionHint(n.Text))
 		}
 		return p
-	case number:
+	case document.Number:
 		// 0644 is 420 in YAML 1.1 and 644 in YAML 1.2, and JSON has no octal numbers at all.
-		r.invalid(n.at, place, "type",
-			"the number %s says different things to different readers; write %s", n.text, permissionHint(n.text))
+		r.Invalid(n.At, place, "type",
+			"the number %s says different things to different readers; write %s", n.Text, permissionHint(n.Text))
 		return Permissions{}
 	}
-	o, ok := r.object(n, place, permissionFields)
+	o, ok := r.Object(n, place, permissionFields)
 	if !ok {
 		return Permissions{}
 	}
 	// Without the others, the owner alone may use the entry (case MF-023).
-	p := Permissions{Owner: 7, Directory: o.flag("directory", false)}
+	p := Permissions{Owner: 7, Directory: o.Flag("directory", false)}
 	for _, digit := range []struct {
 		name string
 		to   *uint8
 	}{{"owner", &p.Owner}, {"group", &p.Group}, {"other", &p.Other}} {
-		if n, place := o.get(digit.name); n != nil {
-			if v, ok := r.integer(n, place, 0, 7); ok {
+		if n, place := o.Get(digit.name); n != nil {
+			if v, ok := r.Integer(n, place, 0, 7); ok {
 				*digit.to = uint8(v)
 			}
 		}
@@ -170,28 +171,28 @@ func permissionHint(written string) string {
 }
 
 // content reads the content of a file.
-func (r *reader) content(o fieldsOf) []byte {
-	plain, plainPlace := o.get("content")
-	coded, codedPlace := o.get("content_base64")
+func (r *reader) content(o document.Fields) []byte {
+	plain, plainPlace := o.Get("content")
+	coded, codedPlace := o.Get("content_base64")
 	switch {
 	case plain == nil && coded == nil:
-		r.invalid(o.n.at, plainPlace, "missing_field", "a file has either content or content_base64")
+		r.Invalid(o.Node.At, plainPlace, "missing_field", "a file has either content or content_base64")
 	case plain != nil && coded != nil:
-		r.invalid(coded.at, codedPlace, "value", "a file has either content or content_base64, not both")
+		r.Invalid(coded.At, codedPlace, "value", "a file has either content or content_base64, not both")
 	case plain != nil:
 		// Content is the one text that may hold a NUL.
-		if plain.kind == text && !yamlWord(plain) {
-			return []byte(plain.text)
+		if plain.Kind == document.Text && !document.YAMLWord(plain) {
+			return []byte(plain.Text)
 		}
-		r.text(plain, plainPlace)
+		r.Text(plain, plainPlace)
 	default:
-		s, ok := r.text(coded, codedPlace)
+		s, ok := r.Text(coded, codedPlace)
 		if !ok {
 			return nil
 		}
 		b, err := base64.StdEncoding.DecodeString(s)
 		if err != nil {
-			r.invalid(coded.at, codedPlace, "value", "not base64 (RFC 4648, section 4): %v", err)
+			r.Invalid(coded.At, codedPlace, "value", "not base64 (RFC 4648, section 4): %v", err)
 		}
 		return b
 	}
@@ -199,27 +200,27 @@ func (r *reader) content(o fieldsOf) []byte {
 }
 
 // hostSource reads the host path of a local source.
-func (r *reader) hostSource(o fieldsOf, name string, required bool) string {
-	n, place := o.get(name)
-	if !required && (n == nil || n.kind == null) {
+func (r *reader) hostSource(o document.Fields, name string, required bool) string {
+	n, place := o.Get(name)
+	if !required && (n == nil || n.Kind == document.Null) {
 		return ""
 	}
-	s := o.required(name)
+	s := o.Required(name)
 	if s != "" && r.untrusted {
-		r.refuseUntrusted(n.at, place, "a source on the host")
+		r.refuseUntrusted(n.At, place, "a source on the host")
 	}
 	return s
 }
 
 // symlinks reads what becomes of links in a local directory.
-func (r *reader) symlinks(o fieldsOf) Symlinks {
-	n, place := o.get("symlinks")
+func (r *reader) symlinks(o document.Fields) Symlinks {
+	n, place := o.Get("symlinks")
 	if n == nil {
 		return RefuseSymlinks
 	}
-	s, ok := r.text(n, place)
+	s, ok := r.Text(n, place)
 	if ok && s != string(RefuseSymlinks) && s != string(KeepSymlinks) {
-		r.invalid(n.at, place, "value", "want %q or %q, have %q", RefuseSymlinks, KeepSymlinks, s)
+		r.Invalid(n.At, place, "value", "want %q or %q, have %q", RefuseSymlinks, KeepSymlinks, s)
 	}
 	return Symlinks(s)
 }
@@ -229,24 +230,24 @@ func (r *reader) symlinks(o fieldsOf) Symlinks {
 // A host, repository or ref that begins with "-" is an option to git, which can
 // run a command (CVE-2017-1000117 and its kin); a host with a slash, "@" or blank
 // in it is another address than the one it seems.
-func (r *reader) gitRepo(o fieldsOf) *GitRepo {
-	g := &GitRepo{Host: "github.com", Repo: o.required("repo"), Ref: o.required("ref"), Subpath: o.optional("subpath")}
-	if n, _ := o.get("host"); n != nil {
-		g.Host = o.required("host")
+func (r *reader) gitRepo(o document.Fields) *GitRepo {
+	g := &GitRepo{Host: "github.com", Repo: o.Required("repo"), Ref: o.Required("ref"), Subpath: o.Optional("subpath")}
+	if n, _ := o.Get("host"); n != nil {
+		g.Host = o.Required("host")
 	}
 	for _, f := range []struct{ name, value, not string }{
 		{"host", g.Host, "/@?#\\ \t\n"}, {"repo", g.Repo, "@?#\\ \t\n"}, {"ref", g.Ref, "\\ \t\n~^:?*["},
 	} {
 		if strings.HasPrefix(f.value, "-") || strings.ContainsAny(f.value, f.not) || strings.Contains(f.value, "..") {
-			n, place := o.get(f.name)
-			r.invalid(n.at, place, "value", "%q cannot be the %s of a git repository", f.value, f.name)
+			n, place := o.Get(f.name)
+			r.Invalid(n.At, place, "value", "%q cannot be the %s of a git repository", f.value, f.name)
 		}
 	}
 	g.Commit = IsCommitRef(g.Ref)
 	dir, reason := gitDir(g.Subpath)
 	if reason != "" {
-		n, place := o.get("subpath")
-		r.refusePath(n.at, place, fault.GitSubpathError, reason, g.Subpath,
+		n, place := o.Get("subpath")
+		r.RefusePath(n.At, place, fault.GitSubpathError, reason, g.Subpath,
 			fmt.Sprintf("%q is not a path inside the repository (%s)", g.Subpath, reason))
 	}
 	g.Dir = dir

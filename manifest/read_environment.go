@@ -1,7 +1,10 @@
 package manifest
 
 import (
+	"slices"
 	"strings"
+
+	"github.com/croftdev/croft/internal/document"
 )
 
 // Fields of the environment.
@@ -21,30 +24,30 @@ var valueTypes = []string{"str", "host_env", "host_file"}
 // environment reads the environment: a map of variables, or an object that has
 // this map as its one field "value". A map with a variable of the name "value"
 // has to be written in the second form.
-func (r *reader) environment(n *node, place *trail) Environment {
+func (r *reader) environment(n *document.Node, place *document.Place) Environment {
 	out := Environment{}
-	o, ok := r.object(n, place, nil)
+	o, ok := r.Object(n, place, nil)
 	if !ok {
 		return out
 	}
-	inner, innerPlace := o.get("value")
+	inner, innerPlace := o.Get("value")
 	wrapped := inner != nil
 	if wrapped {
-		for _, f := range n.fields {
-			if !contains(environmentFields, f.name) {
-				r.unknown(f, place, environmentFields)
+		for _, f := range n.Fields {
+			if !slices.Contains(environmentFields, f.Name) {
+				r.Unknown(f, place, environmentFields)
 			}
 		}
-		if o, ok = r.object(inner, innerPlace, nil); !ok {
+		if o, ok = r.Object(inner, innerPlace, nil); !ok {
 			return out
 		}
 	}
-	o.each(func(f field, place *trail) {
-		if f.name == "" || strings.ContainsAny(f.name, "=\x00") {
-			r.invalid(f.at, place, "value", "%q cannot be the name of a variable (environ(7))", f.name)
+	o.Each(func(f document.Field, place *document.Place) {
+		if f.Name == "" || strings.ContainsAny(f.Name, "=\x00") {
+			r.Invalid(f.At, place, "value", "%q cannot be the name of a variable (environ(7))", f.Name)
 		}
-		v := r.variable(f.value, place, wrapped)
-		v.Name = f.name
+		v := r.variable(f.Value, place, wrapped)
+		v.Name = f.Name
 		out = append(out, v)
 	})
 	return out
@@ -54,68 +57,68 @@ func (r *reader) environment(n *node, place *trail) Environment {
 //
 // Text as the value of an entry is clear in the short form of the environment, and refused in the
 // wrapped one, where {value: v, description: d} might as well be a value with a stray field (case MF-115).
-func (r *reader) variable(n *node, place *trail, wrapped bool) Variable {
-	if n.kind == text {
-		s, _ := r.text(n, place)
+func (r *reader) variable(n *document.Node, place *document.Place, wrapped bool) Variable {
+	if n.Kind == document.Text {
+		s, _ := r.Text(n, place)
 		return Variable{Value: Text{Text: s}}
 	}
-	if n.kind != object {
-		r.want(n, place, text)
+	if n.Kind != document.Object {
+		r.Want(n, place, document.Text)
 		return Variable{Value: Text{}}
 	}
-	for _, f := range n.fields {
-		if f.name == "type" {
+	for _, f := range n.Fields {
+		if f.Name == "type" {
 			return Variable{Value: r.value(n, place)}
 		}
 	}
-	o, _ := r.object(n, place, variableFields)
-	v := Variable{Entry: true, Description: o.optional("description"), Ephemeral: o.flag("ephemeral", false), Value: Text{}}
-	inner, innerPlace := o.get("value")
+	o, _ := r.Object(n, place, variableFields)
+	v := Variable{Entry: true, Description: o.Optional("description"), Ephemeral: o.Flag("ephemeral", false), Value: Text{}}
+	inner, innerPlace := o.Get("value")
 	switch {
 	case inner == nil:
-		o.missing("value")
-	case inner.kind == object:
+		o.Missing("value")
+	case inner.Kind == document.Object:
 		v.Value = r.value(inner, innerPlace)
-	case inner.kind == text && len(n.fields) > 1 && wrapped:
-		r.invalid(inner.at, innerPlace, "value", "text beside a description is ambiguous; write {type: str, value: ...}")
+	case inner.Kind == document.Text && len(n.Fields) > 1 && wrapped:
+		r.Invalid(inner.At, innerPlace, "value", "text beside a description is ambiguous; write {type: str, value: ...}")
 	default:
-		s, _ := r.text(inner, innerPlace)
+		s, _ := r.Text(inner, innerPlace)
 		v.Value = Text{Text: s, Typed: true}
-		v.Entry = len(n.fields) > 1
+		v.Entry = len(n.Fields) > 1
 	}
 	return v
 }
 
 // value reads a value: {type: str, value: ...}, of which the type may be left out,
 // {type: host_env, name: ...} or {type: host_file, path: ...}.
-func (r *reader) value(n *node, place *trail) Value {
+func (r *reader) value(n *document.Node, place *document.Place) Value {
 	typ := "str"
-	for _, f := range n.fields {
-		if f.name == "type" {
+	for _, f := range n.Fields {
+		if f.Name == "type" {
 			var ok bool
 			if typ, ok = r.entryType(n, place, valueTypes); !ok {
 				return Text{}
 			}
 		}
 	}
-	o, _ := r.object(n, place, valueFields[typ])
+	o, _ := r.Object(n, place, valueFields[typ])
 	switch typ {
 	case "host_env":
 		if r.untrusted {
-			r.refuseUntrusted(n.at, place, "a variable of the host")
+			r.refuseUntrusted(n.At, place, "a variable of the host")
 		}
-		return HostVariable{Name: o.required("name")}
+		return HostVariable{Name: o.Required("name")}
 	case "host_file":
 		if r.untrusted {
-			r.refuseUntrusted(n.at, place, "a file of the host")
+			r.refuseUntrusted(n.At, place, "a file of the host")
 		}
-		return HostFile{Path: o.required("path")}
+		return HostFile{Path: o.Required("path")}
 	}
-	v, vPlace := o.get("value")
+	v, vPlace := o.Get("value")
 	if v == nil {
-		o.missing("value")
+		o.Missing("value")
 		return Text{}
 	}
-	s, _ := r.text(v, vPlace)
+	s, _ := r.Text(v, vPlace)
 	return Text{Text: s, Typed: true}
 }

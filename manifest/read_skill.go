@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/croftdev/croft/internal/document"
 	"github.com/croftdev/croft/internal/fault"
 )
 
@@ -17,18 +18,18 @@ var skillFields = map[string][]string{
 var skillTypes = []string{"local_dir", "git_repo"}
 
 // skills reads the map of skills.
-func (r *reader) skills(n *node, place *trail) []Skill {
+func (r *reader) skills(n *document.Node, place *document.Place) []Skill {
 	var out []Skill
-	o, ok := r.object(n, place, nil)
+	o, ok := r.Object(n, place, nil)
 	if !ok {
 		return out
 	}
-	o.each(func(f field, place *trail) {
-		if problem := skillNameProblem(f.name); problem != "" {
-			r.refusePath(f.at, place, fault.SkillsConfigInvalid, "name", f.name, problem)
+	o.Each(func(f document.Field, place *document.Place) {
+		if problem := skillNameProblem(f.Name); problem != "" {
+			r.RefusePath(f.At, place, fault.SkillsConfigInvalid, "name", f.Name, problem)
 		}
-		if source := r.skillSource(f.value, place); source != nil {
-			out = append(out, Skill{Name: f.name, Source: source})
+		if source := r.skillSource(f.Value, place); source != nil {
+			out = append(out, Skill{Name: f.Name, Source: source})
 		}
 	})
 	return out
@@ -48,12 +49,12 @@ func skillNameProblem(name string) string {
 }
 
 // skillSource reads where a skill's folder comes from.
-func (r *reader) skillSource(n *node, place *trail) Entry {
+func (r *reader) skillSource(n *document.Node, place *document.Place) Entry {
 	typ, ok := r.entryType(n, place, skillTypes)
 	if !ok {
 		return nil
 	}
-	o, _ := r.object(n, place, skillFields[typ])
+	o, _ := r.Object(n, place, skillFields[typ])
 	if typ == "git_repo" {
 		return r.gitRepo(o)
 	}

@@ -19,7 +19,7 @@ const module = "github.com/croftdev/croft"
 // layers, and of its own layer only what peers allows.
 var layers = [][]string{
 	{"internal/fault"},
-	{"internal/durable", "internal/endpoint"},
+	{"internal/document", "internal/durable", "internal/endpoint"},
 	{"manifest", "policy", "event", "snapshot"},
 	{
 		"internal/tree", "internal/root", "internal/archive", "internal/fill",

@@ -1,4 +1,4 @@
-package manifest
+package document
 
 import (
 	"bytes"
@@ -13,14 +13,15 @@ import (
 // which checks the grammar. It sees each field of an object, also a doubled one.
 type jsonReader struct {
 	data   []byte
+	src    Source
 	dec    *json.Decoder
 	cursor cursor
-	total  weight
+	total  Weight
 }
 
 // parseJSON parses the one JSON value that data holds.
-func parseJSON(data []byte) (*node, *treeError) {
-	r := &jsonReader{data: data, dec: json.NewDecoder(bytes.NewReader(data)), cursor: cursor{data: data}}
+func parseJSON(data []byte, o Source) (*Node, *problem) {
+	r := &jsonReader{data: data, src: o, dec: json.NewDecoder(bytes.NewReader(data)), cursor: cursor{data: data}}
 	r.dec.UseNumber()
 	root, err := r.value(1)
 	if err != nil {
@@ -28,13 +29,13 @@ func parseJSON(data []byte) (*node, *treeError) {
 	}
 	at := r.next()
 	if _, end := r.dec.Token(); end != io.EOF {
-		return nil, syntaxError(at, "more text follows the manifest")
+		return nil, syntaxError(at, "more text follows the %s", o.Noun)
 	}
 	return root, nil
 }
 
 // next returns the position of the next token.
-func (r *jsonReader) next() position {
+func (r *jsonReader) next() Position {
 	offset := int(r.dec.InputOffset())
 	for offset < len(r.data) && strings.IndexByte(" \t\r\n,:", r.data[offset]) >= 0 {
 		offset++
@@ -43,18 +44,18 @@ func (r *jsonReader) next() position {
 }
 
 // token returns the next token and where it begins.
-func (r *jsonReader) token() (json.Token, position, *treeError) {
+func (r *jsonReader) token() (json.Token, Position, *problem) {
 	at := r.next()
 	start := r.cursor.offset
 	tok, err := r.dec.Token()
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, at, syntaxError(at, "the text ends in the middle of the manifest")
+		return nil, at, syntaxError(at, "the text ends in the middle of the %s", r.src.Noun)
 	case err != nil:
 		return nil, at, syntaxError(at, "not JSON: %v", err)
 	}
 	if s, ok := tok.(string); ok {
-		r.total.bytes += len(s)
+		r.total.Bytes += len(s)
 		if loneSurrogate(s, r.data[start:r.dec.InputOffset()]) {
 			return nil, at, syntaxError(at, "the text has half a character in it (a lone surrogate such as \\ud800)")
 		}
@@ -76,54 +77,54 @@ func loneSurrogate(s string, raw []byte) bool {
 }
 
 // value reads the next value, which lies at the given depth.
-func (r *jsonReader) value(depth int) (*node, *treeError) {
+func (r *jsonReader) value(depth int) (*Node, *problem) {
 	tok, at, err := r.token()
 	if err != nil {
 		return nil, err
 	}
-	r.total.nodes++
-	r.total.height = depth
-	if err := r.total.check(at); err != nil {
+	r.total.Nodes++
+	r.total.Height = depth
+	if err := r.src.check(r.total, at); err != nil {
 		return nil, err
 	}
-	n := &node{at: at}
+	n := &Node{At: at}
 	switch tok := tok.(type) {
 	case nil:
 	case bool:
-		n.kind, n.text = boolean, "false"
+		n.Kind, n.Text = Boolean, "false"
 		if tok {
-			n.text = "true"
+			n.Text = "true"
 		}
 	case json.Number:
-		n.kind, n.text = number, tok.String()
+		n.Kind, n.Text = Number, tok.String()
 	case string:
-		n.kind, n.text = text, tok
+		n.Kind, n.Text = Text, tok
 	case json.Delim:
 		if tok == '[' {
-			n.kind = list
+			n.Kind = List
 			return n, r.list(n, depth)
 		}
-		n.kind = object
+		n.Kind = Object
 		return n, r.object(n, depth)
 	}
 	return n, nil
 }
 
 // list reads the items of a list up to its end.
-func (r *jsonReader) list(n *node, depth int) *treeError {
+func (r *jsonReader) list(n *Node, depth int) *problem {
 	for r.dec.More() {
 		item, err := r.value(depth + 1)
 		if err != nil {
 			return err
 		}
-		n.items = append(n.items, item)
+		n.Items = append(n.Items, item)
 	}
 	_, _, err := r.token()
 	return err
 }
 
 // object reads the fields of an object up to its end.
-func (r *jsonReader) object(n *node, depth int) *treeError {
+func (r *jsonReader) object(n *Node, depth int) *problem {
 	for r.dec.More() {
 		name, at, err := r.token()
 		if err != nil {
@@ -134,7 +135,7 @@ func (r *jsonReader) object(n *node, depth int) *treeError {
 			return err
 		}
 		// The decoder takes nothing but a string there.
-		n.fields = append(n.fields, field{name.(string), at, value})
+		n.Fields = append(n.Fields, Field{name.(string), at, value})
 	}
 	_, _, err := r.token()
 	return err

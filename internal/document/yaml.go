@@ -1,4 +1,4 @@
-package manifest
+package document
 
 import (
 	"errors"
@@ -12,15 +12,15 @@ import (
 	"github.com/croftdev/croft/internal/fault"
 )
 
-// parseYAML parses the one YAML document that data holds. Of YAML a manifest has
+// parseYAML parses the one YAML document that data holds. Of YAML it takes
 // mappings with scalar keys, sequences, scalars, anchors and aliases; tags and
 // merge keys are refused: they give a value a meaning that its place does not show.
-func parseYAML(data []byte) (*node, *treeError) {
+func parseYAML(data []byte, o Source) (*Node, *problem) {
 	tokens, err := guarded(func() (token.Tokens, error) { return lexer.Tokenize(string(data)), nil })
 	if err != nil {
 		return nil, yamlError(err)
 	}
-	if err := checkTokens(tokens); err != nil {
+	if err := checkTokens(tokens, o); err != nil {
 		return nil, err
 	}
 	file, err := guarded(func() (*ast.File, error) { return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) })
@@ -33,15 +33,15 @@ func parseYAML(data []byte) (*node, *treeError) {
 		case doc.Body == nil:
 		case doc.Body.Type() == ast.CommentType:
 		case body != nil:
-			return nil, syntaxError(nodePosition(doc.Body), "more than one document in the manifest")
+			return nil, syntaxError(nodePosition(doc.Body), "more than one document in the %s", o.Noun)
 		default:
 			body = doc.Body
 		}
 	}
 	if body == nil {
-		return nil, syntaxError(position{1, 1}, "the manifest is empty; the smallest one is {}")
+		return nil, syntaxError(Position{1, 1}, "the %s is empty; the smallest one is {}", o.Noun)
 	}
-	r := yamlReader{anchors: map[string]*node{}}
+	r := yamlReader{src: o, anchors: map[string]*Node{}}
 	return r.value(body)
 }
 
@@ -50,7 +50,7 @@ var errParserPanic = errors.New("the YAML parser cannot read this text")
 
 // guarded calls fn of the YAML library and turns a panic into an error. The library
 // has panicked on texts that are not YAML (issues 191, 439 and 540 of
-// goccy/go-yaml), and a manifest may come from a stranger: one such text must not
+// goccy/go-yaml), and a text may come from a stranger: one such text must not
 // end a server. It does not stop a stack overflow: checkTokens does.
 func guarded[T any](fn func() (T, error)) (out T, err error) {
 	defer func() {
@@ -62,16 +62,16 @@ func guarded[T any](fn func() (T, error)) (out T, err error) {
 }
 
 // yamlError returns the tree error for an error of the YAML parser.
-func yamlError(err error) *treeError {
+func yamlError(err error) *problem {
 	var located interface {
 		error
 		GetToken() *token.Token
 		GetMessage() string
 	}
 	if !errors.As(err, &located) {
-		return syntaxError(position{1, 1}, "not YAML: %v", err)
+		return syntaxError(Position{1, 1}, "not YAML: %v", err)
 	}
-	at := position{1, 1}
+	at := Position{1, 1}
 	if tok := located.GetToken(); tok != nil {
 		at = tokenPosition(tok)
 	}
@@ -81,11 +81,11 @@ func yamlError(err error) *treeError {
 // checkTokens refuses what would overrun the parser, which calls itself for each
 // level: a text of a million "[" ends a Go program with a stack overflow, which no
 // recover can stop. The depth it counts is an upper bound of the real one over two.
-func checkTokens(tokens token.Tokens) *treeError {
-	if len(tokens) > MaxYAMLTokens {
-		return &treeError{
-			tokenPosition(tokens[MaxYAMLTokens]), fault.LimitExceeded, "limit",
-			fmt.Sprintf("the manifest has more than %d tokens of YAML; write it as JSON", MaxYAMLTokens),
+func checkTokens(tokens token.Tokens, o Source) *problem {
+	if limit := o.Limits.YAMLTokens; len(tokens) > limit {
+		return &problem{
+			tokenPosition(tokens[limit]), fault.LimitExceeded, "limit",
+			fmt.Sprintf("the %s has more than %d tokens of YAML; write it as JSON", o.Noun, limit),
 		}
 	}
 	var (
@@ -99,16 +99,16 @@ func checkTokens(tokens token.Tokens) *treeError {
 		if tok.Type == token.InvalidType {
 			return syntaxError(at, "not YAML: %s", tok.Error)
 		}
-		if flow == 0 && at.line != line {
-			for len(columns) > 0 && columns[len(columns)-1] > at.column {
+		if flow == 0 && at.Line != line {
+			for len(columns) > 0 && columns[len(columns)-1] > at.Column {
 				columns = columns[:len(columns)-1]
 			}
 			opens = true
 		}
-		if flow == 0 && opens && (len(columns) == 0 || columns[len(columns)-1] < at.column) {
-			columns = append(columns, at.column)
+		if flow == 0 && opens && (len(columns) == 0 || columns[len(columns)-1] < at.Column) {
+			columns = append(columns, at.Column)
 		}
-		line = at.line
+		line = at.Line
 		opens = false
 		switch tok.Type {
 		case token.SequenceStartType, token.MappingStartType:
@@ -119,7 +119,7 @@ func checkTokens(tokens token.Tokens) *treeError {
 			token.AnchorType, token.TagType, token.AliasType, token.MergeKeyType:
 			opens = true
 		}
-		if err := (weight{height: flow + len(columns)}).check(at); err != nil {
+		if err := o.check(Weight{Height: flow + len(columns)}, at); err != nil {
 			return err
 		}
 	}
@@ -128,8 +128,9 @@ func checkTokens(tokens token.Tokens) *treeError {
 
 // yamlReader builds the tree of a YAML document.
 type yamlReader struct {
-	anchors map[string]*node
-	total   weight
+	src     Source
+	anchors map[string]*Node
+	total   Weight
 }
 
 // value returns the tree of a YAML node.
@@ -137,7 +138,7 @@ type yamlReader struct {
 // An alias becomes the very node that its anchor became, and is counted as if it
 // were written out: ten lines that double ten times are refused before anything
 // is expanded ("billion laughs"). An alias inside its own anchor finds nothing.
-func (r *yamlReader) value(n ast.Node) (*node, *treeError) {
+func (r *yamlReader) value(n ast.Node) (*Node, *problem) {
 	switch n := n.(type) {
 	case *ast.AnchorNode:
 		value, err := r.value(n.Value)
@@ -152,73 +153,73 @@ func (r *yamlReader) value(n ast.Node) (*node, *treeError) {
 		}
 		return value, r.count(nodePosition(n), value.weight)
 	}
-	out := &node{at: nodePosition(n), weight: weight{nodes: 1, height: 1}}
+	out := &Node{At: nodePosition(n), weight: Weight{Nodes: 1, Height: 1}}
 	err := r.fill(out, n)
 	if err != nil {
 		return nil, err
 	}
-	out.weight.bytes += len(out.text)
-	return out, r.count(out.at, weight{nodes: 1, bytes: len(out.text), height: out.weight.height})
+	out.weight.Bytes += len(out.Text)
+	return out, r.count(out.At, Weight{Nodes: 1, Bytes: len(out.Text), Height: out.weight.Height})
 }
 
 // count adds to what the document costs and checks it.
-func (r *yamlReader) count(at position, w weight) *treeError {
-	r.total.nodes += w.nodes
-	r.total.bytes += w.bytes
-	r.total.height = max(r.total.height, w.height)
-	return r.total.check(at)
+func (r *yamlReader) count(at Position, w Weight) *problem {
+	r.total.Nodes += w.Nodes
+	r.total.Bytes += w.Bytes
+	r.total.Height = max(r.total.Height, w.Height)
+	return r.src.check(r.total, at)
 }
 
 // fill gives out the kind and content of n.
-func (r *yamlReader) fill(out *node, n ast.Node) *treeError {
+func (r *yamlReader) fill(out *Node, n ast.Node) *problem {
 	switch n := n.(type) {
 	case nil, *ast.NullNode, *ast.CommentGroupNode:
 		return nil
 	case *ast.BoolNode:
-		out.kind, out.text = boolean, n.Token.Value
+		out.Kind, out.Text = Boolean, n.Token.Value
 		return nil
 	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		out.kind, out.text = number, n.GetToken().Value
+		out.Kind, out.Text = Number, n.GetToken().Value
 		return nil
 	case *ast.StringNode:
-		out.kind, out.text, out.plain = text, n.Value, n.Token.Type == token.StringType
+		out.Kind, out.Text, out.plain = Text, n.Value, n.Token.Type == token.StringType
 		return nil
 	case *ast.LiteralNode:
-		out.kind, out.text = text, n.Value.Value
+		out.Kind, out.Text = Text, n.Value.Value
 		return nil
 	case *ast.SequenceNode:
-		out.kind = list
+		out.Kind = List
 		return r.sequence(out, n.Values)
 	case *ast.MappingNode:
-		out.kind = object
+		out.Kind = Object
 		return r.mapping(out, n.Values)
 	case *ast.MappingValueNode:
-		out.kind = object
+		out.Kind = Object
 		return r.mapping(out, []*ast.MappingValueNode{n})
 	case *ast.TagNode:
-		return syntaxError(out.at, "tags such as %s have no place in a manifest", n.Start.Value)
+		return syntaxError(out.At, "tags such as %s have no place in a %s", n.Start.Value, r.src.Noun)
 	default:
-		return syntaxError(out.at, "a YAML %s has no place in a manifest", n.Type())
+		return syntaxError(out.At, "a YAML %s has no place in a %s", n.Type(), r.src.Noun)
 	}
 }
 
 // sequence gives out its items.
-func (r *yamlReader) sequence(out *node, values []ast.Node) *treeError {
+func (r *yamlReader) sequence(out *Node, values []ast.Node) *problem {
 	for _, v := range values {
 		item, err := r.value(v)
 		if err != nil {
 			return err
 		}
-		out.weight.add(item.weight)
-		out.items = append(out.items, item)
+		out.weight.Add(item.weight)
+		out.Items = append(out.Items, item)
 	}
 	return nil
 }
 
 // mapping gives out its fields.
-func (r *yamlReader) mapping(out *node, values []*ast.MappingValueNode) *treeError {
+func (r *yamlReader) mapping(out *Node, values []*ast.MappingValueNode) *problem {
 	for _, v := range values {
-		name, err := keyName(v.Key)
+		name, err := r.keyName(v.Key)
 		if err != nil {
 			return err
 		}
@@ -227,19 +228,19 @@ func (r *yamlReader) mapping(out *node, values []*ast.MappingValueNode) *treeErr
 			return err
 		}
 		at := nodePosition(v.Key)
-		out.weight.add(value.weight)
-		out.weight.bytes += len(name)
-		if err := r.count(at, weight{bytes: len(name)}); err != nil {
+		out.weight.Add(value.weight)
+		out.weight.Bytes += len(name)
+		if err := r.count(at, Weight{Bytes: len(name)}); err != nil {
 			return err
 		}
-		out.fields = append(out.fields, field{name, at, value})
+		out.Fields = append(out.Fields, Field{name, at, value})
 	}
 	return nil
 }
 
 // keyName returns the name that a key gives its field: its text as it stands, so
 // that the key 010 names "010" and the key yes names "yes".
-func keyName(key ast.MapKeyNode) (string, *treeError) {
+func (r *yamlReader) keyName(key ast.MapKeyNode) (string, *problem) {
 	switch key := key.(type) {
 	case *ast.StringNode:
 		return key.Value, nil
@@ -250,20 +251,20 @@ func keyName(key ast.MapKeyNode) (string, *treeError) {
 	case *ast.MappingKeyNode:
 		if inner, ok := key.Value.(ast.MapKeyNode); ok {
 			if _, again := inner.(*ast.MappingKeyNode); !again {
-				return keyName(inner)
+				return r.keyName(inner)
 			}
 		}
 	case *ast.MergeKeyNode:
-		return "", syntaxError(nodePosition(key), "merge keys (<<) have no place in a manifest; write the fields out")
+		return "", syntaxError(nodePosition(key), "merge keys (<<) have no place in a %s; write the fields out", r.src.Noun)
 	}
 	return "", syntaxError(nodePosition(key), "a key is not plain text but a YAML %s", key.Type())
 }
 
 // nodePosition returns where a YAML node begins.
-func nodePosition(n ast.Node) position {
+func nodePosition(n ast.Node) Position {
 	switch n := n.(type) {
 	case nil:
-		return position{1, 1}
+		return Position{1, 1}
 	case *ast.MappingNode:
 		if !n.IsFlowStyle && len(n.Values) > 0 {
 			return nodePosition(n.Values[0].Key)
@@ -275,9 +276,9 @@ func nodePosition(n ast.Node) position {
 }
 
 // tokenPosition returns where a YAML token begins.
-func tokenPosition(tok *token.Token) position {
+func tokenPosition(tok *token.Token) Position {
 	if tok == nil || tok.Position == nil {
-		return position{1, 1}
+		return Position{1, 1}
 	}
-	return position{max(tok.Position.Line, 1), max(tok.Position.Column, 1)}
+	return Position{max(tok.Position.Line, 1), max(tok.Position.Column, 1)}
 }
