@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"manifest", "policy", "event", "snapshot"},
 	{
 		"internal/tree", "internal/root", "internal/archive", "internal/fill",
-		"internal/confine", "internal/process", "internal/state",
+		"internal/confine", "internal/process", "internal/outlog", "internal/state",
 	},
 	{""},
 	{"internal/tool"},
@@ -38,6 +38,7 @@ var peers = map[string][]string{
 	"internal/archive": {"internal/tree"},
 	"internal/fill":    {"internal/root", "internal/tree"},
 	"internal/confine": {"internal/process"},
+	"internal/process": {"internal/outlog"},
 	"internal/state":   {"internal/tree"}, // what is in the trash is removed as a tree
 }
 
