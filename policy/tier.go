@@ -29,6 +29,12 @@ func (t Tier) strength() int {
 
 func (t Tier) known() bool { return t.strength() > 0 }
 
+// tierNames and networkNames are what the file form takes.
+var (
+	tierNames    = []string{string(Namespaces), string(Landlock), string(Seatbelt), string(None)}
+	networkNames = []string{string(NetworkNone), string(NetworkHost)}
+)
+
 // AtLeast reports whether t confines at least as much as floor. Every tier is at
 // least the empty floor except [None], which only a floor of none allows.
 func (t Tier) AtLeast(floor Tier) bool {

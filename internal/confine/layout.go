@@ -116,6 +116,10 @@ func layout(spec Spec, host hostView) (setup, []*os.File, error) {
 	return s, files, nil
 }
 
+// appliedFields are the fields of a policy that a cell can apply, as [policy.Policy.Asked] names
+// them. What is not here is refused: a policy that is only half in force would be taken for more.
+var appliedFields = []string{"tier", "floor", "network", "read_paths", "protected"}
+
 // checkSpec refuses what no layout can show and fills in the tier.
 func checkSpec(spec *Spec) error {
 	refuse := func(reason, format string, args ...any) error {
@@ -126,6 +130,14 @@ func checkSpec(spec *Spec) error {
 	}
 	if err := spec.Policy.Check(); err != nil {
 		return &fault.Error{Code: fault.InvalidArgument, Op: "start", Reason: "policy", Retry: fault.RetryNo, Err: err}
+	}
+	for _, field := range spec.Policy.Asked() {
+		if !slices.Contains(appliedFields, field) {
+			return &fault.Error{
+				Code: fault.Unsupported, Op: "start", Reason: "policy", Retry: fault.RetryNo, Details: map[string]any{"field": field},
+				Message: fmt.Sprintf("this croft cannot enforce %s of a policy yet: leave it out to start without it", field),
+			}
+		}
 	}
 	if spec.Policy.Tier == "" {
 		spec.Policy.Tier = policy.Namespaces
