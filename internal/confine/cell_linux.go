@@ -154,6 +154,9 @@ func (c *Cell) Spawn(ctx context.Context, spec process.Spec) (process.Child, err
 	if len(spec.Argv) == 0 {
 		return nil, &process.StartError{Step: process.StepExec, Errno: syscall.ENOENT}
 	}
+	if spec.TTY != nil {
+		return nil, fmt.Errorf("spawn on a terminal: %w", errors.ErrUnsupported)
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -352,3 +355,6 @@ func (ch *child) Signal(sig syscall.Signal) error {
 func (ch *child) Kill() error {
 	return ch.cell.send(packet{kind: msgKill, id: ch.id})
 }
+
+// Terminal implements process.Child: Spawn refuses terminals.
+func (ch *child) Terminal() *os.File { return nil }

@@ -51,6 +51,13 @@ type Command struct {
 	// Stdin, Stdout and Stderr, and stay the caller's to close.
 	Files [3]*os.File
 
+	// TTY, if set, runs the command on a terminal of this size, which is then all three
+	// of its standard streams. Only [Set.Start] takes it.
+	TTY *Winsize
+	// OpenStdin gives the command a stdin that [Process.Write] feeds. A terminal always
+	// has one. Only [Set.Start] takes it.
+	OpenStdin bool
+
 	// Timeout ends the command and all it started. 0: none.
 	Timeout time.Duration
 	// OutputLimit is how many bytes of each stream the Result keeps, half of them from

@@ -22,8 +22,9 @@ type ending struct {
 	err      error
 }
 
-// wait waits for the child to end, and ends it when ctx does.
-func wait(ctx context.Context, child Child, c *Command, st *streams) ending {
+// wait waits for the child to end, and ends it when ctx does. drained returns when
+// the command's output has ended, or its context has.
+func wait(ctx context.Context, child Child, c *Command, drained func(context.Context)) ending {
 	status, err := child.Wait(ctx)
 	switch {
 	case err == nil:
@@ -37,13 +38,13 @@ func wait(ctx context.Context, child Child, c *Command, st *streams) ending {
 		}
 	}
 	e := ending{stopped: true}
-	e.stop(context.WithoutCancel(ctx), child, c, st)
+	e.stop(context.WithoutCancel(ctx), child, c, drained)
 	return e
 }
 
 // stop ends the child: SIGTERM, grace, SIGKILL. SIGKILL is sent in any case, since
 // the end of the command's own process says nothing of its descendants.
-func (e *ending) stop(ctx context.Context, child Child, c *Command, st *streams) {
+func (e *ending) stop(ctx context.Context, child Child, c *Command, drained func(context.Context)) {
 	grace := c.KillGrace
 	if grace == 0 {
 		grace = DefaultKillGrace
@@ -57,7 +58,7 @@ func (e *ending) stop(ctx context.Context, child Child, c *Command, st *streams)
 			e.status, ended = status, true
 			// Its children got the SIGTERM too and may still be putting things in order.
 			// While they do, they hold the pipes.
-			st.drained(graceCtx)
+			drained(graceCtx)
 		}
 	}
 	kerr := child.Kill()

@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // output reads one stream of a command from a pipe into a capture and, while
@@ -41,7 +43,9 @@ func (o *output) start(wg *sync.WaitGroup) {
 			}
 			switch {
 			case err == nil:
-			case errors.Is(err, io.EOF):
+			case errors.Is(err, io.EOF), errors.Is(err, unix.EIO):
+				// EIO is how a terminal says that nobody has its other end any more (pty(7)
+				// gives it to the master); a pipe never does.
 				return
 			case errors.Is(err, os.ErrDeadlineExceeded):
 				// The grace is over and something else still holds the pipe. What lies

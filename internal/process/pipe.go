@@ -47,7 +47,7 @@ func drainNow(f *os.File, buf []byte, sink io.Writer) error {
 		switch {
 		case errors.Is(rerr, unix.EINTR):
 			continue
-		case errors.Is(rerr, unix.EAGAIN):
+		case errors.Is(rerr, unix.EAGAIN), errors.Is(rerr, unix.EIO):
 			return nil
 		case rerr != nil:
 			return rerr

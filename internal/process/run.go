@@ -37,6 +37,9 @@ func Run(ctx context.Context, sp Spawner, c Command) (*Result, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
+	if c.TTY != nil || c.OpenStdin {
+		return nil, invalid("not_interactive", "a terminal and a stdin that stays open need Set.Start")
+	}
 	if ctx.Err() != nil {
 		return nil, canceled(ctx)
 	}
@@ -64,7 +67,7 @@ func Run(ctx context.Context, sp Spawner, c Command) (*Result, error) {
 		return nil, startFailed(&c, err)
 	}
 	st.start()
-	end := wait(runCtx, child, &c, st)
+	end := wait(runCtx, child, &c, st.drained)
 	end.duration = time.Since(started)
 	streamErr := st.finish(&c)
 	return report(ctx, runCtx, &c, end, st, streamErr)

@@ -29,23 +29,35 @@ func (plain) Spawn(ctx context.Context, spec process.Spec) (process.Child, error
 	if env == nil {
 		env = []string{} // nil would be the environment of this test
 	}
-	p, err := os.StartProcess(path, spec.Argv, &os.ProcAttr{
-		Dir: spec.Dir, Env: env, Files: spec.Files[:], Sys: &syscall.SysProcAttr{Setsid: true},
-	})
+	attr := &os.ProcAttr{Dir: spec.Dir, Env: env, Files: spec.Files[:], Sys: &syscall.SysProcAttr{Setsid: true}}
+	var master *os.File
+	if spec.TTY != nil {
+		var slave *os.File
+		if master, slave, err = openTerminal(*spec.TTY); err != nil {
+			return nil, err
+		}
+		defer func() { _ = slave.Close() }()
+		attr.Files, attr.Sys.Setctty = []*os.File{slave, slave, slave}, true
+	}
+	p, err := os.StartProcess(path, spec.Argv, attr)
 	if err != nil {
+		if master != nil {
+			_ = master.Close()
+		}
 		if errno, ok := errors.AsType[syscall.Errno](err); ok {
 			return nil, &process.StartError{Step: process.StepExec, Name: spec.Argv[0], Errno: errno}
 		}
 		return nil, err
 	}
-	c := &plainChild{pid: p.Pid, ended: make(chan struct{})}
+	c := &plainChild{pid: p.Pid, terminal: master, ended: make(chan struct{})}
 	go c.reap(p)
 	return c, nil
 }
 
 type plainChild struct {
-	pid   int
-	ended chan struct{}
+	pid      int
+	terminal *os.File
+	ended    chan struct{}
 
 	mu     sync.Mutex
 	status process.Status // valid once ended is closed
@@ -73,6 +85,8 @@ func (c *plainChild) reap(p *os.Process) {
 }
 
 func (c *plainChild) Pid() int { return c.pid }
+
+func (c *plainChild) Terminal() *os.File { return c.terminal }
 
 func (c *plainChild) Wait(ctx context.Context) (process.Status, error) {
 	select {
@@ -115,4 +129,5 @@ var errLost = errors.New("spawner is gone")
 func (lostChild) Pid() int                                     { return 1 }
 func (lostChild) Wait(context.Context) (process.Status, error) { return process.Status{}, errLost }
 func (lostChild) Signal(syscall.Signal) error                  { return errLost }
+func (lostChild) Terminal() *os.File                           { return nil }
 func (c lostChild) Kill() error                                { *c.killed = true; return nil }

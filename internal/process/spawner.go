@@ -26,6 +26,12 @@ type Spec struct {
 	// spawner duplicates them; when Spawn returns, also with an error, it holds none of
 	// them any more and the caller may close his.
 	Files [3]*os.File
+	// TTY, if set, asks for a terminal of that size: the spawner allocates it where the
+	// command sees it in /dev/pts, makes it the controlling terminal of the command, which
+	// leads its session and the terminal's foreground group, and its descriptors 0, 1
+	// and 2. Files is then empty. A spawner that has no terminals refuses with an
+	// error that wraps errors.ErrUnsupported.
+	TTY *Winsize
 }
 
 // Spawner starts commands. It is safe for use by several goroutines at once.
@@ -59,6 +65,9 @@ type Child interface {
 	// process group at least, all descendants where it can. Background processes of
 	// a command that has ended are still reached. Killing what is gone is no error.
 	Kill() error
+	// Terminal returns the master end of the terminal that Spec.TTY asked for, or nil.
+	// It is non-blocking, so that deadlines work. The caller of Spawn closes it, once.
+	Terminal() *os.File
 }
 
 // Status is how a command's own process ended.
