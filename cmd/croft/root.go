@@ -52,7 +52,7 @@ directory, nor the host's variables, nor the network unless you say so.`),
 	root.SetErr(a.stderr)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(a.newRun(), a.newManifest(), a.newVersion(), a.newCompletion())
+	root.AddCommand(a.newRun(), a.newManifest(), a.newPolicy(), a.newVersion(), a.newCompletion())
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "help" {

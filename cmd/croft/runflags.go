@@ -23,7 +23,8 @@ type runFlags struct {
 	grants                 []string
 	env, envFiles, passEnv []string
 	timeout                time.Duration
-	tier, floor, net       string
+	policy, tier           string
+	floor, net             string
 	receipt                string
 	keep, snapshot         bool
 	json, stdin, allowHome bool
@@ -44,9 +45,10 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	fs.BoolVar(&f.snapshot, "snapshot", false, "save the workspace afterwards, so that the session can be resumed; keeps the session")
 	fs.BoolVar(&f.json, "json", false, "print one JSON object with output, exit code and receipt instead of the output")
 	fs.BoolVarP(&f.stdin, "stdin", "i", false, "give croft's standard input to the command")
+	fs.StringVar(&f.policy, "policy", "", "what the command may touch: a policy `FILE` or a preset; the flags below are stronger")
 	fs.StringVar(&f.tier, "tier", "", "confine in this `WAY`: namespaces, or none (default: the strongest that works here)")
 	fs.StringVar(&f.floor, "floor", "", "fail unless at least this `WAY` of confinement works")
-	fs.StringVar(&f.net, "net", "none", "the network of the command, `none|host`")
+	fs.StringVar(&f.net, "net", "", "the network of the command, `none|host` (default: the policy's, else none)")
 	fs.StringVar(&f.receipt, "receipt", "", "write what is really enforced to this `FILE` as JSON, before the command starts")
 	fs.BoolVar(&f.allowHome, "allow-home", false, "allow a workspace that is /, a home directory, or contains croft's state")
 	mustComplete(cmd, "net", completeWords("none", "host"))
@@ -87,7 +89,7 @@ func (f *runFlags) options(a *app) (croft.WithOptions, error) {
 	if o.Env, err = readEnv(f.envFiles, f.env); err != nil {
 		return croft.WithOptions{}, err
 	}
-	if o.Policy, err = f.policy(); err != nil {
+	if o.Policy, err = f.readPolicy(a); err != nil {
 		return croft.WithOptions{}, err
 	}
 	if f.snapshot {
@@ -104,7 +106,7 @@ func (f *runFlags) options(a *app) (croft.WithOptions, error) {
 // readManifest parses the manifest and returns it with the directory below which
 // its sources lie: its own, or the current one for standard input.
 func (f *runFlags) readManifest(a *app, wd string) (*manifest.Manifest, string, error) {
-	data, name, err := a.readManifestFile(f.manifest)
+	data, name, err := a.readText(f.manifest, "manifest", manifest.MaxBytes)
 	if err != nil {
 		return nil, "", err
 	}
@@ -135,9 +137,15 @@ func (f *runFlags) grantList(wd string) ([]croft.Grant, error) {
 	return grants, nil
 }
 
-func (f *runFlags) policy() (*policy.Policy, error) {
+// readPolicy returns the policy of --policy with what the other flags say in its place.
+func (f *runFlags) readPolicy(a *app) (*policy.Policy, error) {
 	p := &policy.Policy{}
 	var err error
+	if f.policy != "" {
+		if *p, err = a.namedPolicy(f.policy); err != nil {
+			return nil, err
+		}
+	}
 	if f.tier != "" {
 		if p.Tier, err = policy.ParseTier(f.tier); err != nil {
 			return nil, usagef("--tier: %w", err)
@@ -148,8 +156,10 @@ func (f *runFlags) policy() (*policy.Policy, error) {
 			return nil, usagef("--floor: %w", err)
 		}
 	}
-	if p.Network, err = policy.ParseNetwork(f.net); err != nil {
-		return nil, usagef("--net: %w", err)
+	if f.net != "" {
+		if p.Network, err = policy.ParseNetwork(f.net); err != nil {
+			return nil, usagef("--net: %w", err)
+		}
 	}
 	return p, nil
 }
