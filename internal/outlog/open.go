@@ -41,18 +41,18 @@ func Open(parent *durable.Dir, name string) (_ *Log, err error) {
 			seqs = append(seqs, seq)
 		}
 	}
-	if len(seqs) == 0 {
-		return nil, &fs.PathError{Op: "open log", Path: name, Err: fs.ErrNotExist}
-	}
 	slices.Sort(seqs)
 	for i, seq := range seqs {
 		err := l.load(d, seq)
-		if errors.Is(err, ErrFormat) && i > 0 && i == len(seqs)-1 {
+		if errors.Is(err, errEmpty) && i == len(seqs)-1 {
 			break // killed between making the segment and writing its header
 		}
 		if err != nil {
 			return nil, fmt.Errorf("open log %s: %w", name, err)
 		}
+	}
+	if len(l.segs) == 0 {
+		return nil, &fs.PathError{Op: "open log", Path: name, Err: fs.ErrNotExist}
 	}
 	if last := l.segs[len(l.segs)-1].end; l.end == nil {
 		l.total = last
@@ -75,6 +75,9 @@ func shareLock(f *os.File) error {
 	}
 }
 
+// errEmpty: the segment has no header yet.
+var errEmpty = fmt.Errorf("%w: empty segment", ErrFormat)
+
 // load reads one segment through and adds it to l.
 func (l *Log) load(d *durable.Dir, seq int) error {
 	f, err := d.OpenFile(segmentName(seq))
@@ -84,10 +87,14 @@ func (l *Log) load(d *durable.Dir, seq int) error {
 	defer func() { _ = f.Close() }()
 	r := bufio.NewReaderSize(f, maxRecord)
 	head := make([]byte, headerSize)
-	if _, err := io.ReadFull(r, head); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+	n, err := io.ReadFull(r, head)
+	if err = unlessEnd(err); err != nil {
 		return err
 	}
-	start, err := parseHeader(head)
+	if n == 0 {
+		return errEmpty
+	}
+	start, err := parseHeader(head[:n])
 	if err != nil {
 		return err
 	}

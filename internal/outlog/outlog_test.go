@@ -458,6 +458,13 @@ func TestRefusals(t *testing.T) {
 	if _, err := outlog.Create(d, "long", outlog.Options{Info: make([]byte, 1<<20)}); !errors.Is(err, outlog.ErrTooLong) {
 		t.Errorf("a long note: %v", err)
 	}
+	empty := filepath.Join(path, "1000", "0000000001.log")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := outlog.Open(d, "1000"); err != nil {
+		t.Errorf("a segment that has just been made: %v", err)
+	}
 	file := filepath.Join(path, "1000", "0000000000.log")
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -469,6 +476,12 @@ func TestRefusals(t *testing.T) {
 	}
 	if _, err := outlog.Open(d, "1000"); !errors.Is(err, outlog.ErrFormat) {
 		t.Errorf("a version of the future: %v", err)
+	}
+	if err := errors.Join(os.Remove(empty), os.Truncate(file, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := outlog.Open(d, "1000"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a log that never began: %v", err)
 	}
 }
 

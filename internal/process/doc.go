@@ -1,7 +1,7 @@
-// Package process runs one command with given standard streams and reports how
-// it ended.
+// Package process runs commands with given standard streams and reports how
+// they ended.
 //
-// It knows nothing of confinement. What starts the command is a [Spawner]: the
+// It knows nothing of confinement. What starts a command is a [Spawner]: the
 // cell of package confine in production, a plain fork and exec in the tests. The
 // smallest use:
 //
@@ -13,6 +13,14 @@
 // left, whether the command ended by itself, ran out of time or was cancelled.
 // Output read until then is in the Result, also together with an error.
 //
-// What it does not do: terminals, many commands side by side under one name,
-// and durable output logs come with interactive processes.
+// A [Set] is for commands that outlive a call: many side by side, each with an id,
+// an output log on disk that readers follow (package outlog), perhaps a terminal,
+// input while it runs, and an end that says how it came:
+//
+//	p, err := set.Start(ctx, process.Command{Shell: "npm run dev", TTY: &process.Winsize{Rows: 24, Cols: 80}})
+//	log, err := p.Output()
+//	_, err = p.Write(ctx, []byte("\x03"))
+//	exit, err := p.Wait(ctx)
+//
+// Set.Close leaves no goroutine, pipe, terminal or command of the set; the logs stay.
 package process

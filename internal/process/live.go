@@ -203,8 +203,9 @@ func (p *Process) supervise(ctx context.Context, began time.Time) {
 		ExitCode: e.status.ExitCode(), Signal: SignalName(e.status.Signal), Ended: e.sent,
 		Duration: time.Since(began), Failure: e.reason,
 	}
-	if !e.stopped && p.wasKilled() { // before the supervisor had seen that it should end
-		e.stopped, p.exit.Ended = true, []string{"SIGKILL"}
+	// A kill that did not wait for the supervisor: see end.
+	if p.wasKilled() && e.status.Signal == syscall.SIGKILL && !slices.Contains(e.sent, "SIGKILL") {
+		e.stopped, p.exit.Ended = true, append(e.sent, "SIGKILL")
 	}
 	if e.stopped {
 		p.exit.By, _ = errors.AsType[Cause](context.Cause(ctx))
@@ -357,13 +358,15 @@ func (p *Process) end(ctx context.Context, why Cause) {
 	}
 	select {
 	case <-p.done:
-		return
 	case <-p.started:
-		p.mu.Lock()
-		p.killed = true
-		p.mu.Unlock()
-		_ = p.child.Kill() // the supervisor's Wait then returns; it kills once more
 	}
+	if p.Finished() {
+		return
+	}
+	p.mu.Lock()
+	p.killed = true
+	p.mu.Unlock()
+	_ = p.child.Kill() // the supervisor's Wait then returns; it kills once more
 	<-p.done
 }
 
