@@ -29,10 +29,14 @@ type Command struct {
 	// themselves: bytes pass untouched and nothing is kept in the Result. They
 	// exclude Stdin, Stdout and Stderr.
 	Files [3]*os.File
+	// OpenStdin gives a command of [Session.Spawn] a stdin that [Process.Write] feeds; Exec
+	// refuses it.
+	OpenStdin bool
 	// Timeout ends the command and all it started. 0: none.
 	Timeout time.Duration
 	// OutputLimit is how many bytes of each stream the Result keeps, half of them from
-	// the start and half from the end. Default: 8 MiB.
+	// the start and half from the end; for Spawn, how much of both the log keeps.
+	// Default: 8 MiB.
 	OutputLimit int64
 }
 

@@ -121,8 +121,7 @@ func (s *Session) deleteOwned(ctx context.Context) error {
 
 func (s *Session) remove(ctx context.Context) error {
 	after := context.WithoutCancel(ctx)
-	s.execs.end()
-	if err := s.endCell(after); err != nil {
+	if err := errors.Join(s.endCommands(after), s.endCell(after)); err != nil {
 		return err
 	}
 	s.mu.Lock()

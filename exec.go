@@ -79,27 +79,35 @@ func (s *Session) exec(ctx context.Context, cmd Command) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := commandDir(cell.Root(), cmd.Dir)
+	c, err := cmd.in(cell.Root(), env)
 	if err != nil {
 		return nil, err
 	}
-	if len(cmd.Env) > 0 {
-		env, err = overlay(env, cmd.Env)
-		if err != nil {
-			return nil, err
-		}
-	}
-	res, err := process.Run(ctx, cell, process.Command{
-		Argv: cmd.Argv, Shell: cmd.Shell, ShellPath: cmd.ShellPath, Login: cmd.Login, Dir: dir, Env: env,
-		Stdin: cmd.Stdin, Stdout: cmd.Stdout, Stderr: cmd.Stderr, Files: cmd.Files,
-		Timeout: cmd.Timeout, OutputLimit: cmd.OutputLimit,
-	})
+	res, err := process.Run(ctx, cell, c)
 	if err != nil && errors.Is(context.Cause(ctx), errSessionEnds) && caller.Err() == nil {
 		// Nobody cancelled the call, so it must not look as if its caller had.
 		err = &fault.Error{Code: fault.NotAvailable, Op: "exec", Reason: "session_stopped", Retry: fault.RetryUnknown,
 			Message: "the session was stopped while the command ran; start it and run the command again", Err: errSessionEnds}
 	}
 	return (*Result)(res), err
+}
+
+// in returns cmd as it runs with the workspace at root and the session's environment.
+func (cmd Command) in(root string, env []string) (process.Command, error) {
+	dir, err := commandDir(root, cmd.Dir)
+	if err != nil {
+		return process.Command{}, err
+	}
+	if len(cmd.Env) > 0 {
+		if env, err = overlay(env, cmd.Env); err != nil {
+			return process.Command{}, err
+		}
+	}
+	return process.Command{
+		Argv: cmd.Argv, Shell: cmd.Shell, ShellPath: cmd.ShellPath, Login: cmd.Login, Dir: dir, Env: env,
+		Stdin: cmd.Stdin, Stdout: cmd.Stdout, Stderr: cmd.Stderr, Files: cmd.Files, OpenStdin: cmd.OpenStdin,
+		Timeout: cmd.Timeout, OutputLimit: cmd.OutputLimit,
+	}, nil
 }
 
 // cellForExec returns what runs commands now. A Stop ends it with all its processes,

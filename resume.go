@@ -213,8 +213,7 @@ func (s *Session) abandonInTurn() error {
 // abandon ends what is live without saving, for a client that closes.
 func (s *Session) abandon() error {
 	ctx := context.Background()
-	s.execs.end()
-	err := s.endCell(ctx)
+	err := errors.Join(s.endCommands(ctx), s.endCell(ctx))
 	if s.Running() {
 		err = errors.Join(err, s.markNotRunning(ctx))
 	}

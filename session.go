@@ -43,8 +43,9 @@ type Session struct {
 	lock    *state.Lock   // nil unless this session is live here
 	env     []string      // of commands; set with cell
 	running bool
-	whole   bool    // running, or was since tree was opened: the workspace is filled
-	execs   execSet // commands that run now
+	whole   bool       // running, or was since tree was opened: the workspace is filled
+	execs   execSet    // calls of Exec that run now
+	procs   *processes // nil before the first Spawn
 
 	hooks  []*hook
 	closer closeState

@@ -421,3 +421,75 @@ func TestCloseWithAnEndedContext(t *testing.T) {
 		t.Errorf("the warden still runs: %v", err)
 	}
 }
+
+// TestSpawnRunsBesideCalls: a process takes input, is read by cursor, ends with Stop, and its
+// log is there in the next life.
+func TestSpawnRunsBesideCalls(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	c := openClient(t, croft.Config{Dir: dir})
+	s := started(t, c, croft.CreateOptions{})
+	p, err := s.Spawn(t.Context(), croft.Command{Shell: "while read l; do echo got $l; done", OpenStdin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := sh(t, s, "echo beside"); got != "beside\n" {
+		t.Errorf("Exec beside it: %q", got)
+	}
+	if _, err := p.Write(t.Context(), []byte("one\n")); err != nil {
+		t.Fatal(err)
+	}
+	if got := output(t, p, len("got one\n")); got != "got one\n" {
+		t.Errorf("output = %q", got)
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if exit, err := p.Wait(t.Context()); err != nil || exit.By != "close" {
+		t.Errorf("after Stop: %+v, %v", exit, err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s, err = c.Resume(t.Context(), s.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(context.WithoutCancel(t.Context()))
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	infos, err := s.Processes(t.Context())
+	if err != nil || len(infos) != 1 || infos[0].ID != p.ID() {
+		t.Fatalf("Processes after a resume: %+v, %v", infos, err)
+	}
+	again, err := s.Process(p.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := output(t, again, len("got one\n")); got != "got one\n" {
+		t.Errorf("the log after a resume = %q", got)
+	}
+}
+
+// output reads n bytes of a process's output from its start.
+func output(t *testing.T, p *croft.Process, n int) string {
+	t.Helper()
+	log, err := p.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := log.Reader(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var b []byte
+	for len(b) < n {
+		piece, err := r.Next(t.Context(), n)
+		if err != nil {
+			t.Fatalf("after %q: %v", b, err)
+		}
+		b = append(b, piece.Data...)
+	}
+	return string(b)
+}

@@ -154,7 +154,9 @@ func (s *Session) releaseTree() {
 
 // endProcesses ends every command, with all that they started.
 func (s *Session) endProcesses(ctx context.Context) error {
-	s.execs.end()
+	if err := s.endCommands(ctx); err != nil {
+		return err
+	}
 	// The cell is the only thing that knows what left its parents and sessions behind,
 	// so it ends with them; the next command gets a new one.
 	return s.endCell(ctx)

@@ -22,6 +22,7 @@ const (
 	lockName      = "lock"
 	WorkspaceName = "workspace"
 	EventsName    = "events.jsonl"
+	LogsName      = "logs"
 )
 
 // Host is what the place of the state directory depends on.

@@ -39,6 +39,20 @@ func (l *Lock) MakeWorkspace(uid int) error {
 	return nil
 }
 
+// Logs opens the directory of the output logs of the session's commands, made where
+// it is missing. The caller closes it.
+func (l *Lock) Logs() (*durable.Dir, error) {
+	err := l.dir.Mkdir(LogsName)
+	if err != nil {
+		return nil, writeFailed("logs", l.id, err)
+	}
+	d, err := l.dir.OpenDir(LogsName)
+	if err != nil {
+		return nil, writeFailed("logs", l.id, err)
+	}
+	return d, nil
+}
+
 // Stage makes an empty directory beside the workspace, to be filled and then given
 // to [Lock.Adopt]. What is never adopted goes to the trash when the session is
 // taken the next time. The caller closes the directory.
