@@ -241,9 +241,10 @@ func (s *Set) Remove(ctx context.Context, id int) error {
 	return s.forget(p)
 }
 
-// Close ends every command that runs, side by side, and waits until nothing of the
-// set is left: no process that was not detached from it, no goroutine, no descriptor. When
-// ctx ends, it kills what still has its grace. Logs stay. Close again does nothing.
+// Close ends every command that runs, side by side, and waits until the set has no
+// goroutine, pipe or terminal left; readers of logs are their callers'. When ctx ends,
+// what still has its grace is killed. Background processes of a command that had ended by
+// itself are the spawner's to end. Logs stay. Close again does nothing.
 func (s *Set) Close(ctx context.Context) {
 	s.mu.Lock()
 	s.closed = true
