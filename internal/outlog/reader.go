@@ -12,10 +12,10 @@ import (
 	"github.com/croftdev/croft/internal/durable"
 )
 
-// ErrCursor: the cursor is negative or lies behind all that was written.
+// ErrCursor is the error for a cursor that is negative or lies behind all that was written.
 var ErrCursor = errors.New("no such place in the log")
 
-// ErrGone: the log was removed while it was being read.
+// ErrGone is the error of a reader whose log was removed while it was being read.
 var ErrGone = errors.New("log was removed")
 
 // Piece is a part of the output.
