@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -18,6 +20,13 @@ import (
 
 func TestMain(m *testing.M) {
 	croft.Init() // the scripts' croft is this binary, and so are its helpers
+	// Under nohup these are ignored, croft rightly stays deaf to them, and the scripts that
+	// send them would wait. A signal that is caught here is back to its default in a child.
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 	testscript.Main(m, map[string]func(){"croft": main})
 }
 

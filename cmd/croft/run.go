@@ -67,6 +67,7 @@ func (a *app) run(f *runFlags, argv []string) error {
 	r := &runReport{}
 	_, err = client.With(ctx, opts, func(ctx context.Context, s *croft.Session) error {
 		bar.stop() // the terminal belongs to the command now
+		logger.Debug("the session has started", "session", s.ID(), "workspace", s.HostRoot(), "seen_at", s.Root())
 		return a.runIn(ctx, s, f, argv, std, r)
 	})
 	err = errors.Join(err, client.Close(), std.close())

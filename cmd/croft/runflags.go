@@ -70,6 +70,10 @@ func (f *runFlags) options(a *app) (croft.WithOptions, error) {
 	switch {
 	case f.root != "":
 		o.Root = absolute(wd, f.root)
+		// The library makes a root that is missing; a person who types one has mistyped it.
+		if fi, err := os.Stat(o.Root); err != nil || !fi.IsDir() {
+			return croft.WithOptions{}, usagef("--root %s is not a directory", f.root)
+		}
 	case f.manifest == "":
 		o.Root = wd
 	}
