@@ -7,10 +7,10 @@ import (
 )
 
 // newLogger returns the logger that CROFT_LOG asks for: debug, info, warn or error.
-// It writes to stderr, since stdout belongs to the command. An empty value means none.
+// It writes to stderr, since stdout belongs to the command. An empty value means a silent one.
 func newLogger(level string, w io.Writer) (*slog.Logger, error) {
 	if level == "" {
-		return nil, nil
+		return slog.New(slog.DiscardHandler), nil
 	}
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
