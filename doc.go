@@ -27,6 +27,6 @@
 // when nothing of it touches the workspace any more, and loses neither the work
 // nor the state from which it resumes.
 //
-// The package does not isolate against bugs in the kernel; see doc/design.md for
-// what is defended and what is not.
+// The package does not isolate against bugs in the kernel; see doc/threat-model.md
+// for what is defended and what is not.
 package croft
